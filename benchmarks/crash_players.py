@@ -66,8 +66,7 @@ def play_steep(folder, n_runs, executor=None, function=simulate):
     with Campaign(bounds, storage=folder / "campaign.db") as campaign:
         # A run whose worker is killed again and again is no fault of its own.
         campaign.run(
-            function, n_runs, batch_size=8, executor=executor, n_workers=WORKERS,
-            retries=1000, max_failures=None,
+            function, n_runs, executor=executor, n_workers=WORKERS, retries=1000, max_failures=None,
         )  # fmt: skip
 
 

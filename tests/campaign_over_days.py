@@ -56,7 +56,7 @@ def run(campaign, n, log):
         return solve(u0, t)
 
     campaign._finish = noted
-    campaign.run(slow, int(n), batch_size=4, executor="threads", n_workers=3)
+    campaign.run(slow, int(n), executor="threads", n_workers=3)
 
 
 if __name__ == "__main__":

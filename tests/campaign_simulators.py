@@ -266,7 +266,7 @@ def run_noted(storage, log, n_runs=60):
             _note(log, f"told {x.hex()}")
 
         campaign._finish = noted
-        campaign.run(run, n_runs, batch_size=4, pass_as="array")
+        campaign.run(run, n_runs, pass_as="array")
 
 
 def start_noted(storage, log, n_runs=60):

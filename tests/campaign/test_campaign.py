@@ -249,7 +249,7 @@ def test_odd_arguments_work_or_raise_a_steep_error(tmp_path):
         return ODD[rng.integers(len(ODD))]
 
     def run(campaign):
-        options = ["n_runs", "batch_size", "n_workers", "retries", "timeout", "stop_when"]
+        options = ["n_runs", "n_workers", "retries", "timeout", "stop_when"]
         options += ["pass_as", "executor", "function", "progress"]
         sound = {"function": wave, "n_runs": 4, "stop_when": {"runs": 3}}
         name = options[rng.integers(len(options))]

@@ -4,7 +4,7 @@ import pytest
 from campaign_simulators import BOUNDS, raises, wave
 from steep.campaign import Campaign
 from steep.domain import Integer
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError
 
 
 def run_done(campaign, n=10):
@@ -35,8 +35,9 @@ def test_failures_are_tried_again_all_or_some(campaign):
     n_failed = campaign.n_failed
     n_late = (campaign.failures().groupby("run").t.last() > 9).sum()
     assert 0 < n_late < n_failed
-    assert campaign.retry_failures(where={"kind": "timeout"}) == 0
-    assert campaign.retry_failures(where=lambda frame: frame.t > 9) == n_late
+    failures = campaign.failures()
+    assert campaign.retry_failures(failures.run[failures.kind == "timeout"]) == 0
+    assert campaign.retry_failures(failures.run[failures.t > 9]) == n_late
     assert campaign.retry_failures() == n_failed - n_late
     assert (campaign.n_failed, len(campaign.pending)) == (0, n_failed)
     assert (campaign.events().kind == "retried").sum() == n_failed
@@ -57,7 +58,7 @@ def test_what_is_forgotten_counts_nowhere_and_is_not_erased(storage):
         campaign.run(raises, 20, retries=0)
         n_done, n_failed = other.n_done, other.n_failed
         first, number = other.X[0], int(campaign.to_dataframe().query("state == 'done'").run.iloc[0])
-        assert campaign.forget(where={"state": "failed"}, reason="the mesh was wrong") == n_failed
+        assert campaign.forget(campaign.failures().run, reason="the mesh was wrong") == n_failed
         assert campaign.forget(number) == 1
         for reader in (campaign, other):
             assert (reader.n_done, reader.n_failed, reader.n_asked) == (n_done - 1, 0, n_done - 1)
@@ -80,20 +81,3 @@ def test_a_forgotten_point_of_a_small_domain_is_asked_again(storage):
         campaign.tell(campaign.ask(4), [1.0, 2.0, 3.0, 4.0])
         campaign.forget(2)
         assert campaign.ask(1).tolist() == [campaign.box.every_point()[int(campaign.to_dataframe().a[1]) - 1].tolist()]
-
-
-@pytest.mark.parametrize(
-    ("where", "error"),
-    [
-        ({"colour": "red"}, r"unknown columns \['colour'\]"),
-        (lambda frame: [True], "expected one boolean each"),
-        (lambda frame: frame.t, "expected one boolean each"),
-        ("kind == 'timeout'", "where is a str"),
-    ],
-)
-def test_a_choice_of_runs_that_makes_no_sense_is_refused(campaign, where, error):
-    campaign.run(raises, 20, retries=0)
-    for call in (campaign.retry_failures, lambda where: campaign.forget(where=where)):
-        with pytest.raises((InputError, InputTypeError), match=error):
-            call(where)
-    assert len(campaign.events()) == 0

@@ -95,7 +95,7 @@ def test_part_of_a_plan_goes_on_with_the_sobol_sequence_of_the_start(storage):
         asked = campaign.ask(20)
         sequence = campaign.box.sobol(64, random_state=0).tolist()
         assert 9 <= sum(x in sequence for x in asked.tolist()) <= 11  # half, while there is nothing to compare
-        assert "follow the variation in part" in str(campaign.hedge())
+        assert "follow the variation in part" in str(campaign.to_design().hedge)
 
 
 def test_a_campaign_whose_placed_runs_are_worth_nothing_goes_on_as_sobol_points_do(storage):
@@ -104,8 +104,8 @@ def test_a_campaign_whose_placed_runs_are_worth_nothing_goes_on_as_sobol_points_
         campaign.tell(X, np.sin(3 * X[:, 0]) + X[:, 1])
         corner = 0.01 * np.random.default_rng(0).random((40, 3))
         campaign.tell(corner, np.sin(3 * corner[:, 0]) + corner[:, 1])
-        assert campaign.hedge().share == 0
         np.testing.assert_array_equal(campaign.ask(8), campaign.box.sobol(48, random_state=0)[40:])
+        assert campaign.to_design().hedge.share == 0
 
 
 LABEL_MEASURES = [name for name, measure in MEASURES.items() if measure.needs == "labels"]

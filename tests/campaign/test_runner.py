@@ -21,7 +21,7 @@ def test_runs_gather_where_the_function_is_steep(campaign):
 @pytest.mark.parametrize("executor", [None, "threads", "processes"])
 def test_every_executor_makes_exactly_the_runs_asked_for(storage, executor):
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(wave, 16, executor=executor, n_workers=2, batch_size=1)
+        campaign.run(wave, 16, executor=executor, n_workers=2)
         assert (campaign.n_done, len(campaign.pending)) == (16, 0)
         np.testing.assert_array_equal(campaign.y, [wave(*x) for x in campaign.X])
         campaign.run(wave, 16, executor=executor)  # nothing is left to do
@@ -91,7 +91,7 @@ def test_a_campaign_says_why_it_stopped(storage):
     [
         ({"executor": "cluster"}, "executor='cluster' is unknown"),
         ({"executor": 3}, "executor=3 is unknown"),
-        ({"timeout": 1.0}, "timeout needs an executor"),
+        ({"timeout": 1.0, "executor": "threads"}, "timeout needs executor='processes'"),
         ({"pass_as": "list"}, "pass_as='list' is unknown"),
         ({"retries": -1}, "retries=-1 is too small"),
         ({"n_runs": 0}, "n_runs=0 is too small"),
@@ -159,7 +159,7 @@ def test_a_failure_with_text_that_is_no_unicode_is_recorded(campaign):
 
 
 def test_a_large_batch_is_planned_only_as_far_as_the_budget(campaign):
-    campaign.run(wave, 12, batch_size=10**6)
+    campaign.run(wave, 12, executor="threads", n_workers=100)
     assert len(campaign.to_dataframe()) == 12
 
 

@@ -186,7 +186,7 @@ def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(st
             return np.arange(20_000.0)  # more than the file has room for
 
         with pytest.raises(StorageError, match="disk is full"):
-            campaign.run(solve, 3, executor="threads", n_workers=3, batch_size=3)
+            campaign.run(solve, 3, executor="threads", n_workers=3)
         db.execute("PRAGMA max_page_count = 100000")
         campaign.run(solve, 3)
         assert (campaign.n_done, len(calls)) == (3, 3)

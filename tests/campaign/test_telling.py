@@ -229,7 +229,7 @@ def test_odd_results_numbers_and_changes_work_or_raise_a_steep_error(storage):
         lambda c: c.tell_dataframe(odd()),
         lambda c: c.correct(odd(), odd(), reason=odd()),
         lambda c: c.correct(1, odd()),
-        lambda c: c.forget(odd(), where=odd()),
+        lambda c: c.forget(odd()),
         lambda c: c.retry_failures(odd()),
     ]
     for case in range(400):

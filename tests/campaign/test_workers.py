@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 
 import numpy as np
@@ -232,24 +231,6 @@ def test_a_hanging_thread_does_not_keep_the_interpreter(tmp_path, storage):
     )
     process, _ = launch(tmp_path, storage, script=script)
     assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
-
-
-def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campaign):
-    attempts: list[threading.Event] = []
-
-    def slow_at_first(u0, t):
-        attempts.append(threading.Event())
-        number = len(attempts)
-        if number == 1:
-            attempts[0].wait(60)
-        else:
-            attempts[0].set()  # the first attempt ends while the second is under way
-            time.sleep(0.3)
-        return float(number)
-
-    campaign.run(slow_at_first, 1, executor="threads", n_workers=2, retries=1, timeout=1.0)
-    assert campaign.y.tolist() == [2.0]
-    assert campaign.failures().kind.tolist() == ["timeout"]
 
 
 def test_an_executor_of_another_library_is_one_error_that_says_what_there_is(campaign):

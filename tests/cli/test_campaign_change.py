@@ -22,7 +22,6 @@ COMMANDS = {
 WITHOUT = {
     "close": "every command closes its campaign",
     "to_design": "an object for Python; export writes its runs, page draws it",
-    "hedge": "an explanation of the next round for people who set strategies, which only Python can",
 }
 # Commands for which Python has something else.
 OTHERS = {"init": "a file for the shell", "submit": "run(executor='slurm')"}
@@ -142,7 +141,7 @@ def test_the_page_of_a_running_campaign_says_how_long_it_will_take(here):
         (["correct", "c.db"], "pass --run 7 --value"),
         (["correct", "c.db", "--run", 99, "--value", "y=1"], "run 99 is not in"),
         (["retry", "c.db", "--where", "kind"], "COLUMN=VALUE"),
-        (["retry", "c.db", "--where", "color=red"], "unknown columns"),
+        (["retry", "c.db", "--where", "color=red"], "unknown column"),
         (["forget", "c.db"], "pass --run 7"),
         (["forget", "c.db", "--where", "run=first"], "expected a number"),
         (["import", "c.db", "nowhere.csv"], "nowhere.csv"),

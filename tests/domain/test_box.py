@@ -43,16 +43,6 @@ def test_sobol_is_more_even_than_uniform_draws():
     assert (counts == 1).all()
 
 
-def test_grid_is_regular_and_touches_the_edges():
-    grid = Box([(0, 1), (0, 10)]).grid(9)
-    assert {tuple(x) for x in grid} == {(a, b) for a in (0, 0.5, 1) for b in (0, 5, 10)}
-
-
-def test_grid_of_an_impossible_size_names_the_possible_ones():
-    with pytest.raises(ValueError, match=r"p\^2 points, got 10; use 9 or 16"):
-        Box([(0, 1)] * 2).grid(10)
-
-
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
@@ -149,8 +139,6 @@ def test_a_constraint_shapes_every_draw():
         X = draw(200, random_state=0)
         assert X.shape == (200, 2)
         assert (X.sum(axis=1) < 0.5).all()
-    with pytest.raises(ValueError, match="use sobol"):
-        box.grid(9)
     with pytest.raises(TypeError, match="constraint is a int"):
         Box([(0, 1)], constraint=3)
     assert Box(box).constraint is box.constraint

@@ -84,7 +84,6 @@ DOORS = {
     "encode one": (lambda x, m: box().encode([{"x": x, "m": m}]), {"x": 0.5, "m": 3}),
     "sobol": (lambda n, random_state: box().sobol(n, random_state=random_state), {"n": 3, "random_state": 0}),
     "uniform": (lambda n, random_state: box().uniform(n, random_state=random_state), {"n": 3, "random_state": 0}),
-    "grid": (lambda n: Box([(0, 1)] * 2).grid(n), {"n": 4}),
     "taylor_variation": (
         taylor_variation,
         {"function": plane, "X": X2, "order": 1, "epsilon": 1e-3, "derivatives": None, "bounds": None,

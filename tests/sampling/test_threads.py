@@ -43,7 +43,6 @@ def campaign():
     campaign.tell(U[:200, :3], front(U[:200]))
     for _ in range(4):
         campaign.tell(X := campaign.ask(2), front(X))
-    campaign.hedge()
 
 U = np.random.default_rng(0).random((1000, 8))
 PLAN = steep.Design(U[:300, :3], front(U[:300]), np.zeros(300), np.ones(300, bool), 300)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from steep.sampling import Design
-    from steep.sampling.hedge import Hedge
     from steep.surrogate import Surrogate
 
 
@@ -268,7 +267,7 @@ class Campaign:
                 if state != "pending":
                     raise InputError(f"run {number} is {state}, not pending; nothing was recorded")
                 if self.journal.fail(number, Failure("told", str(message)), retries=retries):
-                    self.journal.release([number])
+                    self.journal.each("release", [number])
 
     # ---------------------------------------------------------------- what is changed afterwards
 
@@ -277,43 +276,29 @@ class Campaign:
         self._catch_up()
         results.correct(self, run, y, reason)
 
-    def retry_failures(self, where: results.Where | None = None) -> int:
-        """Ask failed runs again, for example after a mistake in the function was fixed.
+    def retry_failures(self, run: Any = None) -> int:
+        """Ask failed runs again, for example after a mistake in the function was fixed; returns how many.
 
         Parameters
         ----------
-        where : mapping or callable, optional
-            Which of them, by the columns of :meth:`failures`: ``{"kind": "timeout"}``, or a function of the frame
-            of each run's last failure that returns booleans. Default all.
-
-        Returns
-        -------
-        int
-            How many.
+        run : int or sequence of int, optional
+            Their numbers; runs that were not given up are left out. Default all that were.
         """
         self._catch_up()
-        return results.retry_failures(self, where)
+        return results.retry_failures(self, run)
 
-    def forget(self, run: Any = None, *, where: results.Where | None = None, reason: str = "") -> int:
-        """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
+    def forget(self, run: Any, *, reason: str = "") -> int:
+        """Leave runs out of everything: results, failures, budget; returns how many.
 
         Parameters
         ----------
         run : int or sequence of int
-            Their numbers; or pass ``where``.
-        where : mapping or callable
-            Which, by the columns of :meth:`to_dataframe`: ``{"state": "failed"}``, or a function of the frame that
-            returns booleans.
+            Their numbers. Their rows stay in the file as "forgotten".
         reason : str, optional
             Kept in :meth:`events`.
-
-        Returns
-        -------
-        int
-            How many.
         """
         self._catch_up()
-        return results.forget(self, run, where, reason)
+        return results.forget(self, run, reason)
 
     def events(self) -> pd.DataFrame:
         """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
@@ -365,7 +350,7 @@ class Campaign:
                     self.journal.finish(number, aligned(self.journal, label[None], names)[0])
                 except InputError as wrong:  # another process named the outputs otherwise in the meantime
                     self.journal.fail(number, Failure("shape", str(wrong)), retries=0)
-            self.journal.release(self._unreleased)
+            self.journal.each("release", self._unreleased)
         self.unsaved, self._unreleased = [], []
 
     # ---------------------------------------------------------------- what is known
@@ -407,14 +392,6 @@ class Campaign:
     def n_asked(self) -> int:
         """Runs the campaign chose, in any state; foreign ones are not counted."""
         return self.journal.count_asked()
-
-    def hedge(self) -> Hedge:
-        """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
-
-        With the default measure only; one that was named is followed as far as it goes.
-        """
-        self._catch_up()
-        return self._planner.hedge()
 
     def status(self) -> status.Status:
         """Runs done, running, failed and left, the rate and the time left: also while another process runs it."""
@@ -483,7 +460,6 @@ class Campaign:
         function: Callable[..., Any],
         n_runs: int,
         *,
-        batch_size: int | None = None,
         executor: Any = None,
         n_workers: int | None = None,
         retries: int = 1,
@@ -513,10 +489,9 @@ class Campaign:
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         timeout : float, optional
-            Seconds a run may take, from the moment the function is called. A process is killed with
-            all it started and replaced. A thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. A run on a Dask worker
-            cannot be stopped either, and its place stays taken until it ends.
+            Seconds a run may take, from the moment the function is called, with "processes" and "slurm": then it is
+            killed with all it started. Threads and Dask cannot stop a run; for programs pass
+            ``command_simulator(timeout=)``.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the RMSE of the
@@ -526,9 +501,6 @@ class Campaign:
 
         Other Parameters
         ----------------
-        batch_size : int, optional
-            Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
-            at least one for each worker.
         retries : int, default 1
             Attempts after the first before a run is given up and its surroundings avoided.
         max_failures : int or None, default 20
@@ -550,16 +522,19 @@ class Campaign:
         style: Style = ("keywords" if self.named else "array") if pass_as == "auto" else pass_as
         check_signature(function, style, self.box.names)
         total = check_runs(n_runs, name="n_runs")
-        size = None if batch_size is None else check_count(batch_size, name="batch_size")
         retries = check_count(retries, name="retries", minimum=0)
-        if timeout is not None and executor is None:
-            raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
+        on_slurm = executor == "slurm" or isinstance(executor, slurm.Slurm)
+        if timeout is not None and executor != "processes" and not on_slurm:
+            raise InputError(
+                "timeout needs executor='processes' or 'slurm', which can stop a run; for programs pass "
+                "command_simulator(timeout=)"
+            )
         seconds = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
         streak = Streak(max_failures)
         n_initial = self._n_initial_of(total)
         stop = stopper(self, stop_when, n_initial)
         self.stop_reason, self.surrogate = None, None
-        if executor == "slurm" or isinstance(executor, slurm.Slurm):
+        if on_slurm:
             how = slurm.Slurm(in_flight=n_workers) if executor == "slurm" else executor
             first = slurm.submit(
                 self, function, total, how, style=style, retries=retries, timeout=seconds,
@@ -568,7 +543,7 @@ class Campaign:
             slurm.run(self, first, stopper=stop)
             return self
         crew = make_crew(executor, n_workers, Task(function, style, seconds))
-        batch = max(crew.n, -(-total // 32)) if size is None else size
+        batch = max(crew.n, -(-total // 32))
         at_once, outcome = True, "interrupted"
         try:
             self.n_initial = n_initial  # how long the start is, for good

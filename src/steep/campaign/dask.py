@@ -2,8 +2,8 @@
 
 Dask makes a task again, up to four times, when its worker dies. For a simulator that is wrong: the run that crashed
 the worker would crash the next. So each attempt has a claim, an event of the scheduler's that is set before it is
-submitted. The worker takes the claim back before it calls the function, and says where it is: that starts the clock
-of ``timeout``, and when this worker is gone the run has failed. A task that finds no claim was begun before, on a
+submitted. The worker takes the claim back before it calls the function, and says where it is: when this worker is
+gone, the run has failed. A task that finds no claim was begun before, on a
 worker that died, and answers so.
 
 Dask keeps the answer of a task on its worker until somebody fetches it, and it is lost when the next run kills this
@@ -13,6 +13,7 @@ worker. So the answer itself travels as an event of the scheduler's, which the c
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import threading
 import time
@@ -23,7 +24,7 @@ from typing import Any
 import distributed
 
 from steep.campaign.simulate import Answer, Failure, Style, describe, pack, simulate, unpack
-from steep.campaign.workers import Attempt, Clocked, Landing, Task
+from steep.campaign.workers import Crew, Landing, Task
 from steep.exceptions import CampaignError, InputTypeError
 
 # Seconds between two looks: at the futures, at the workers.
@@ -37,9 +38,6 @@ _FIRST_WORKER = 86_400.0
 _NEXT_WORKER = 900.0
 # Seconds each step of closing may take.
 _GRACE = 10.0
-# Seconds to wait, at least, for one of the places of a cluster all of which are taken by runs over their time.
-_BLOCKED = 10.0
-
 
 _DIED = Answer([], None, Failure("worker", "the Dask worker died during this run"))
 
@@ -57,13 +55,15 @@ def run_once(claim: str, topic: str, serial: int, function: Callable[..., Any], 
     return answer
 
 
-class Cluster(Clocked):
+class Cluster(Crew):
     """A Dask cluster: a client, or the executor that ``client.get_executor()`` gives."""
 
-    late = "a Dask worker cannot stop it, so its thread stays taken until it ends by itself"
+    n = 0
 
     def __init__(self, task: Task, executor: Any, n: int | None) -> None:
-        super().__init__(task)
+        self.task = task
+        # Each start of a run has a number of its own: a late answer is never taken for that of a retry.
+        self._serials, self._flying = itertools.count(), dict[int, int]()
         self._client = getattr(executor, "_client", executor)
         if getattr(self._client, "asynchronous", False):
             raise InputTypeError(
@@ -74,26 +74,19 @@ class Cluster(Clocked):
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}
         self._wanted = n
         self._futures: dict[int, Any] = {}
-        self._stuck: dict[int, Any] = {}  # futures of runs over their time, whose places stay taken
-        self._blocked_since: float | None = None
         self._where: dict[int, str] = {}
         self._kept: dict[int, Answer] = {}
         self._name = f"steep-{uuid.uuid4().hex}"
-        self._n_threads, self._had_workers = 0, False
+        self._had_workers = False
         self._called = self._workers_seen = time.monotonic()
         self._check_client()
         self._roll_call()
         self._client.subscribe_topic(self._name, self._hear)
 
-    @property
-    def n(self) -> int:
-        """Threads of the cluster that no hanging run has taken; the cluster may grow and shrink."""
-        places = self._n_threads if self._wanted is None else min(self._wanted, self._n_threads)
-        return max(0, places - len(self._stuck))
-
     def start(self, number: int, inputs: Any) -> None:
         """Submit one attempt with a claim of its own."""
-        serial = self._board(number)
+        serial = next(self._serials)
+        self._flying[serial] = number
         claim = f"{self._name}-{serial}"
         self._ask(_event(claim, self._client).set)
         try:
@@ -112,14 +105,10 @@ class Cluster(Clocked):
     def _hear(self, event: tuple[float, tuple[int, str | bytes]]) -> None:
         """A worker took a claim back, so that its run begins, or left an answer; hearing it twice does no harm."""
         serial, news = event[1]
-        attempt = self._flying.get(serial)
-        if attempt is None:
-            return
-        if isinstance(news, bytes):
+        if serial in self._flying and isinstance(news, bytes):
             self._kept[serial] = unpack(news)
-        elif attempt.began is None:
-            self._where[serial] = news
-            attempt.began = time.monotonic()
+        elif serial in self._flying:
+            self._where[serial] = str(news)
 
     def landed(self, seconds: float) -> list[Landing]:
         """Runs that ended, were cancelled, or died with their worker."""
@@ -127,16 +116,12 @@ class Cluster(Clocked):
         while True:
             self._check_client()
             found = [landing for serial in list(self._flying) if (landing := self._look(serial))]
-            found += self._overdue()
-            self._stuck = {serial: future for serial, future in self._stuck.items() if not _is_over(future)}
             if found or time.monotonic() >= deadline:
                 break
             time.sleep(_LOOK)
         if time.monotonic() - self._called > _ROLL_CALL:
             alive = self._roll_call()
             found += self._bury(alive)
-        if not found:
-            self._check_blocked()
         return found
 
     def _look(self, serial: int) -> Landing | None:
@@ -152,8 +137,7 @@ class Cluster(Clocked):
     def _land(self, serial: int, answer: Answer) -> Landing:
         self._futures.pop(serial)
         self._where.pop(serial, None)
-        attempt: Attempt = self._flying.pop(serial)
-        return attempt.number, answer
+        return self._flying.pop(serial), answer
 
     def _bury(self, alive: set[str]) -> list[Landing]:
         """Attempts whose worker is gone; Dask would wait for another one to make them again."""
@@ -179,25 +163,6 @@ class Cluster(Clocked):
             return Answer([], None, Failure("worker", reason))
         return answer
 
-    def _check_blocked(self) -> None:
-        """Every place taken by a run over its time: wait a while for one to end, not without end."""
-        if not self._stuck or self.n > 0 or self._flying:
-            self._blocked_since = None
-            return
-        now = time.monotonic()
-        self._blocked_since = self._blocked_since or now
-        patience = max(_BLOCKED, self.task.timeout or 0.0)
-        if now - self._blocked_since > patience:
-            raise CampaignError(
-                f"all {len(self._stuck)} places of the cluster are taken by runs over their time, which it cannot "
-                f"stop, and none ended within {patience:g} s more; pass executor='processes', whose runs are stopped, "
-                "or restart its workers; the same call resumes where the journal ends"
-            )
-
-    def _gave_up(self, serial: int) -> None:
-        self._kept.pop(serial, None)
-        self._stuck[serial] = self._futures.pop(serial)
-
     # ---------------------------------------------------------------- the cluster itself
 
     def _check_client(self) -> None:
@@ -208,7 +173,8 @@ class Cluster(Clocked):
         """Addresses of the workers; the scheduler's silence is an error, and so is a long time without any."""
         threads = self._ask(self._client.nthreads)
         now = self._called = time.monotonic()
-        self._n_threads = sum(threads.values())
+        n_threads = sum(threads.values())
+        self.n = n_threads if self._wanted is None else min(self._wanted, n_threads)
         if threads:
             self._had_workers, self._workers_seen = True, now
         elif now - self._workers_seen > (_NEXT_WORKER if self._had_workers else _FIRST_WORKER):
@@ -226,7 +192,7 @@ class Cluster(Clocked):
         """Cancel what is left and take its claims back, as far as the scheduler still listens."""
         if self._client.status != "running":
             return
-        left = list(self._futures.values()) + list(self._stuck.values())
+        left = list(self._futures.values())
         claims = [f"{self._name}-{serial}" for serial in self._futures]
         with contextlib.suppress(Exception):
             self._client.unsubscribe_topic(self._name)

@@ -447,23 +447,12 @@ class Journal:
             self._rows(FREQUENT["give up"], (number,))
         return again
 
-    def release(self, numbers: Iterable[int]) -> None:
-        """Let go of pending runs inside a transaction: the next caller gets them."""
-        self._each("release", numbers)
-
-    def reopen(self, numbers: Iterable[int]) -> None:
-        """Make runs that failed, given up or not, pending as if they had not, inside a transaction."""
-        self._each("reopen", numbers)
-
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Leave runs out of all that counts, inside a transaction; their rows stay."""
-        self._each("forget", numbers)
-
     def correct(self, number: int, y: FloatArray) -> None:
         """Replace a result inside a transaction."""
         self._rows(FREQUENT["correct"], (encode(y), number))
 
-    def _each(self, statement: str, numbers: Iterable[int]) -> None:
+    def each(self, statement: str, numbers: Iterable[int]) -> None:
+        """Inside a transaction, "release" pending runs for the next caller, "reopen" those that failed, or "forget"."""
         with self._explained():
             self._db.executemany(FREQUENT[statement], [(number,) for number in numbers])
 

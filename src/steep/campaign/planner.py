@@ -16,7 +16,7 @@ from steep.domain import Box
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.hedge import Hedge
 from steep.sampling.pool import EvenSequence
-from steep.sampling.round import Runs, concentrate, plan_round
+from steep.sampling.round import Runs, plan_round
 from steep.sampling.strategies import Strategy
 
 # A run to make: its number in the journal, and its point.
@@ -41,6 +41,7 @@ class Planner:
         self.measure = strategy.resolved(use="Campaign", feeds=("labels",))
         self.sequence = EvenSequence(box, seed)
         self.n_checks = 0
+        self.hedge: Hedge | None = None
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
         """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
@@ -96,9 +97,11 @@ class Planner:
         """``n`` points for plan number ``plan``, clear of all other runs; fewer where S has not this many left."""
         generator = np.random.default_rng([self.seed, plan])
         runs = self.runs(generator)
-        return plan_round(
+        planned = plan_round(
             self.box, self.strategy, runs, n=n, number=plan, sequence=self.sequence, generator=generator
-        ).points
+        )
+        self.hedge = planned.hedge
+        return planned.points
 
     def runs(self, generator: np.random.Generator) -> Runs:
         """All that the next round is planned from."""
@@ -118,15 +121,6 @@ class Planner:
         pending, failed = (self.journal.points(state, width) for state in ("pending", "failed"))
         pending = np.vstack([pending, left_out])
         return Runs(seen, variation, is_even, others=X[~is_mapped], pending=pending, failed=failed)
-
-    def hedge(self) -> Hedge:
-        """What the results so far say about placing more."""
-        generator = np.random.default_rng(self.seed)
-        runs = self.runs(generator)
-        if not len(runs.seen.X):
-            few = f"{len(runs.others)} results are too few to compare: the next runs are even, as Sobol's."
-            return Hedge(0.0, few, {})
-        return concentrate(self.box, runs.seen, runs.is_even, self.sequence, generator)[2]
 
     def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:
         """Commit the first ``n`` of the points not asked for yet."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -173,19 +173,20 @@ def pending_numbers(campaign: Campaign, points: FloatArray) -> list[int]:
     return [number for number in numbers if number is not None]
 
 
-def run_numbers(run: Any) -> list[int]:
-    """Numbers of runs as a caller gives them: one, or a sequence."""
+def run_numbers(run: Any, *, once: bool = True) -> list[int]:
+    """Numbers of runs as a caller gives them: one, or a sequence; at least one, and ``once`` each."""
     if isinstance(run, pd.Series | pd.Index | np.ndarray):
         run = run.tolist()
     listed = run if isinstance(run, Sequence) and not isinstance(run, str | bytes) else [run]
     for number in listed:
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 < number < 2**63:
             raise InputTypeError(f"run is {shown(number)}; expected the number of a run, as ask gives it")
-    if not listed:
+    numbers = list(dict.fromkeys(map(int, listed)))
+    if once and not numbers:
         raise InputError("run is empty; expected at least one number of a run")
-    if len({int(number) for number in listed}) < len(listed):
+    if once and len(numbers) < len(listed):
         raise InputError("run names the same run twice; expected each once")
-    return [int(number) for number in listed]
+    return numbers
 
 
 def _meant(campaign: Campaign, points: FloatArray, numbers: list[int | None]) -> list[int | None]:
@@ -264,7 +265,6 @@ _KINDS: dict[str, Any] = {
 _WITHOUT = ("pending", "failed", "forgotten")
 # Rows that a warning names.
 _NAMED = 5
-Where = Mapping[str, Any] | Callable[[pd.DataFrame], Any]
 
 
 def failures(campaign: Campaign) -> pd.DataFrame:
@@ -274,16 +274,6 @@ def failures(campaign: Campaign) -> pd.DataFrame:
     for i, name in enumerate(_distinct(_FAILURE_MARKS, box.names), start=1):
         frame[name] = _column([row[i] for row in rows], _KINDS[_FAILURE_MARKS[i - 1]])
     return frame
-
-
-def failure_columns(inputs: tuple[str, ...]) -> dict[str, str]:
-    """Names of the columns next to the inputs in the table of failures."""
-    return dict(zip(_FAILURE_MARKS, _distinct(_FAILURE_MARKS, inputs), strict=True))
-
-
-def run_columns(campaign: Campaign) -> dict[str, str]:
-    """Names of the columns next to inputs and outputs in the table of runs."""
-    return dict(zip(MARKS, _columns(campaign.box.names, campaign.outputs or ())[1], strict=True))
 
 
 def events(campaign: Campaign) -> pd.DataFrame:
@@ -387,7 +377,7 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
             if known_run(campaign.journal, number)[2] != "pending":
                 continue
             if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
-                campaign.journal.release([number])
+                campaign.journal.each("release", [number])
 
 
 def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any]:
@@ -561,58 +551,27 @@ def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
         journal.revise()
 
 
-def retry_failures(campaign: Campaign, where: Where | None) -> int:
+def retry_failures(campaign: Campaign, run: Any) -> int:
     """Make runs that were given up pending again."""
-    with campaign.journal.transaction():
-        frame = failures(campaign)
-        marks = failure_columns(campaign.box.names)
-        frame = frame[frame[marks["state"]] == "failed"].drop_duplicates(marks["run"], keep="last")
-        numbers = [int(number) for number in frame.loc[_chosen(frame, where), marks["run"]]]
-        campaign.journal.reopen(numbers)
+    journal = campaign.journal
+    with journal.transaction():
+        numbers = journal.numbered_points("failed", campaign.box.n_features)[0]
+        if run is not None:
+            chosen = {*run_numbers(run, once=False)}
+            numbers = [number for number in numbers if number in chosen]
+        journal.each("reopen", numbers)
         for number in numbers:
-            campaign.journal.record("retried", {}, run=number)
+            journal.record("retried", {}, run=number)
     return len(numbers)
 
 
-def forget(campaign: Campaign, run: Any, where: Where | None, reason: str) -> int:
+def forget(campaign: Campaign, run: Any, reason: str) -> int:
     """Leave runs out of all that counts."""
-    if (run is None) == (where is None):
-        raise InputTypeError("forget needs run= or where=, one of them")
+    numbers = run_numbers(run, once=False)
     with campaign.journal.transaction():
-        if run is not None:
-            numbers = run_numbers(run)
-        else:
-            frame, mark = to_dataframe(campaign), run_columns(campaign)
-            frame = frame[frame[mark["state"]] != "forgotten"]
-            numbers = [int(number) for number in frame.loc[_chosen(frame, where), mark["run"]]]
         for number in numbers:
             state = known_run(campaign.journal, number)[2]
             campaign.journal.record("forgotten", {"state": state, "reason": str(reason)}, run=number)
-        campaign.journal.forget(numbers)
+        campaign.journal.each("forget", numbers)
         campaign.journal.revise()
     return len(numbers)
-
-
-def _chosen(frame: pd.DataFrame, where: Where | None) -> Any:
-    """Which rows of a frame are meant."""
-    if where is None:
-        return np.ones(len(frame), dtype=bool)
-    if callable(where):
-        mask = np.asarray(where(frame.copy()))
-        if mask.shape != (len(frame),) or mask.dtype != bool:
-            raise InputError(
-                f"where returned {mask.dtype} of shape {mask.shape} for {len(frame)} rows; expected one boolean each"
-            )
-        return mask
-    if not isinstance(where, Mapping):
-        raise InputTypeError(
-            f"where is a {type(where).__name__}; expected a mapping of column to value, or a callable of the frame"
-        )
-    unknown = [name for name in where if name not in frame.columns]
-    if unknown:
-        raise InputError(f"where names unknown columns {unknown}; expected some of {list(frame.columns)}")
-    mask = np.ones(len(frame), dtype=bool)
-    for name, value in where.items():
-        wanted = value if isinstance(value, list | tuple | set) else [value]
-        mask &= frame[name].isin(list(wanted)).to_numpy()
-    return mask

@@ -81,7 +81,7 @@ class Streak:
             return journal.fail(number, failure, retries=0), None
         again, reason = journal.fail(number, failure, retries=retries), self.failed(number, failure)
         if reason is not None:  # a mistake, most likely: what it burnt is asked again once it is fixed
-            journal.reopen(self.runs)
+            journal.each("reopen", self.runs)
         return again, reason
 
 
@@ -155,9 +155,8 @@ class Loop:
             self.crew.start(number, self._inputs(x))
             if self.crew.inline:
                 break
-        # Where every place is taken by a run that hangs, the crew waits for one of them, for a while.
-        blocked = not self.flying and self.crew.n == 0
-        return bool(self.flying) or (blocked and not self.stopped and self._is_more(plan))
+        # A cluster without workers waits for one, for a while.
+        return bool(self.flying) or (self.crew.n == 0 and not self.stopped and self._is_more(plan))
 
     def _is_more(self, plan: Callable[[], list[Job]]) -> bool:
         """Whether a run is waiting, or can be planned."""

@@ -361,7 +361,7 @@ class _Queue:
             for number, answer in answers.items():
                 batch["runs"].remove(number)
                 if answer is None:
-                    self.journal.release([number])
+                    self.journal.each("release", [number])
                     self.n_preempted += 1
                 else:
                     self._end(number, answer)
@@ -382,7 +382,7 @@ class _Queue:
         if failure is not None:
             again, reason = streak.record(self.journal, number, failure, self.order["retries"])
             if again:
-                self.journal.release([number])
+                self.journal.each("release", [number])
             self.order["stopped"] = reason or self.order["stopped"]
         self.order["streak"] = streak.kept()
 
@@ -427,7 +427,7 @@ class _Queue:
             )  # fmt: skip
         except CampaignError:
             with self.journal.transaction():
-                self.journal.release(numbers)
+                self.journal.each("release", numbers)
                 del self.order["batches"][name]
                 self.note()
             shutil.rmtree(self.folder / name, ignore_errors=True)

@@ -143,6 +143,7 @@ def design_of(campaign: Campaign) -> Design:
         is_even=campaign._planner.sequence.holds(X),
         is_check=campaign.results.is_check(X),
         n_looks=campaign.journal.looks(),
+        hedge=campaign._planner.hedge,
     )
 
 

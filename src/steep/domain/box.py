@@ -96,7 +96,7 @@ class Box:
         if not self.n_points <= _MOST_LISTED:
             raise InputError(f"the box holds {self.n_points:g} points; expected at most {_MOST_LISTED} to list them")
         values = [np.arange(axis.low, axis.high + 1) for axis in self.axes]
-        points = _every_combination(values)
+        points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
         return points[self.contains(points)]
 
     def points(self, X: Any) -> FloatArray:
@@ -251,21 +251,6 @@ class Box:
         generator = check_generator(random_state)
         return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
 
-    def grid(self, n_samples: int) -> FloatArray:
-        """Lay a regular grid, edges included, with the same number of points on every axis."""
-        n_samples = check_count(n_samples, name="n_samples")
-        if self.constraint is not None or any(axis.kind != "linear" for axis in self.axes):
-            raise InputError("a grid needs a box of real axes without a constraint; use sobol, which takes both")
-        d = self.n_features
-        per_axis = int(float(n_samples) ** (1 / d) + 1e-9)
-        if per_axis**d != n_samples:
-            raise InputError(
-                f"a grid in {d} dimensions needs p^{d} points, got {n_samples}; use {max(per_axis, 1) ** d} or "
-                f"{(per_axis + 1) ** d}"
-            )
-        axis = np.linspace(0.0, 1.0, per_axis) if per_axis > 1 else np.array([0.5])
-        return self.from_unit(_every_combination([axis] * d))
-
     def sobol(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw a scrambled Sobol sequence; any ``n_samples``, though powers of two are the most even."""
         n_samples = check_count(n_samples, name="n_samples")
@@ -296,10 +281,6 @@ class Box:
         entries = zip(self.names, self.axes, strict=True)
         inside = ", ".join(f"{name!r}: {axis!r}" for name, axis in entries)
         return f"Box({{{inside}}}{'' if self.constraint is None else ', constraint=…'})"
-
-
-def _every_combination(values: Sequence[FloatArray]) -> FloatArray:
-    return np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
 
 
 def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:

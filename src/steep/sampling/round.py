@@ -60,15 +60,6 @@ class Planned(NamedTuple):
     hedge: Hedge | None
 
 
-def concentrate(
-    box: Box, seen: Evaluated, is_even: npt.NDArray[np.bool_], sequence: EvenSequence, generator: np.random.Generator
-) -> tuple[FloatArray, float | None, Hedge]:
-    """Scale of each coordinate, length of a process in scaled ones, and how far to follow the variation."""
-    scale, length = axis_scales(seen.coordinates, seen.labels)
-    domain = domain_points(box, sequence) * scale
-    return scale, length, choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
-
-
 def plan_round(
     box: Box,
     strategy: Strategy,
@@ -87,7 +78,9 @@ def plan_round(
     length: float | None = None
     hedge: Hedge | None = None
     if len(seen.X) and strategy.hedges:
-        scale, length, hedge = concentrate(box, seen, runs.is_even, sequence, generator)
+        scale, length = axis_scales(seen.coordinates, seen.labels)
+        domain = domain_points(box, sequence) * scale
+        hedge = choose_share(seen.coordinates * scale, seen.labels, runs.is_even, domain, generator)
         part = split(n, hedge.share, number=number, n_coordinates=n_coordinates, n_runs=len(runs.results))
         n_even, floor = part.n_even, strategy.floor if part.floor is None else part.floor
     elif len(seen.X) and strategy.density == "pool":

@@ -6,7 +6,7 @@ Nothing is erased: each change is an event with its reason.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -68,7 +68,7 @@ def retry_command(store: Store = DEFAULT, where: Where = None, as_json: options.
     --where chooses by the columns of steep campaign failures -o, as --where kind=timeout.
     """
     with open_campaign(store) as campaign:
-        n = campaign.retry_failures(_where(where, campaign.failures()))
+        n = campaign.retry_failures(_chosen(where, campaign.failures()) if where else None)
     finish({"retried": n}, [f"{n:,} runs are asked again"], as_json=as_json)
 
 
@@ -83,7 +83,7 @@ def forget_command(
     if bool(run) == bool(where):
         raise InputError("either runs or a choice of them is needed; pass --run 7, or --where state=failed")
     with open_campaign(store) as campaign:
-        n = campaign.forget(run, where=_where(where, campaign.to_dataframe()), reason=reason)
+        n = campaign.forget(run or _chosen(where or [], campaign.to_dataframe()), reason=reason)
     finish({"forgotten": n}, [f"{n:,} runs were forgotten"], as_json=as_json)
 
 
@@ -107,16 +107,18 @@ def events_command(
     finish({"events": frame.to_dict("records"), "output": output}, lines, as_json=as_json)
 
 
-def _where(texts: list[str] | None, frame: pd.DataFrame) -> dict[str, Any] | None:
-    """Choices as COLUMN=VALUE, each value of the kind that its column has."""
-    found: dict[str, Any] = {}
-    for text in texts or []:
+def _chosen(texts: list[str], frame: pd.DataFrame) -> list[int]:
+    """Numbers of the runs of a table that have all of these values, given as COLUMN=VALUE."""
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--where {text} is not COLUMN=VALUE; write it as --where state=failed")
-        is_number = name in frame.columns and frame[name].dtype.kind in "iuf"
+        if name not in frame.columns:
+            raise InputError(f"--where {text} names an unknown column; expected one of {', '.join(frame.columns)}")
         try:
-            found[name] = float(value) if is_number else value
+            wanted = float(value) if frame[name].dtype.kind in "iuf" else value
         except ValueError as error:
             raise InputError(f"--where {text}: column {name} has numbers; expected a number") from error
-    return found or None
+        frame = frame[frame[name] == wanted]
+    run = next(name for name in reversed(frame.columns) if name.rstrip("_") == "run")
+    return [int(number) for number in frame[run]]

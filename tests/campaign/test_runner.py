@@ -173,17 +173,17 @@ def test_a_run_on_a_domain_that_is_used_up_ends_with_a_warning(storage):
 
 def test_runs_that_could_not_be_released_are_asked_again(storage, monkeypatch):
     with Campaign(BOUNDS, storage=storage) as campaign:
-        release = campaign.journal.release
+        release = campaign.journal.each
 
         def full(*args, **kwargs):
             raise StorageError("disk is full")
 
         monkeypatch.setattr(campaign.journal, "finish", full)
-        monkeypatch.setattr(campaign.journal, "release", full)
+        monkeypatch.setattr(campaign.journal, "each", full)
         with pytest.raises(StorageError, match="disk is full"):
             campaign.run(wave, 12)
         monkeypatch.undo()
-        assert campaign.journal.release == release
+        assert campaign.journal.each == release
         campaign.run(wave, 12)
         assert (campaign.n_done, len(campaign.pending), campaign.unsaved) == (12, 0, [])
 

@@ -45,12 +45,14 @@ def test_the_mount_that_holds_the_file_decides(tmp_path):
         server:/home {tmp_path} nfs4 rw 0 0
         /dev/sdb {tmp_path}/scratch\\040disk ext4 rw 0 0
         host {tmp_path}/ssh fuse.sshfs rw 0 0
+        server:/own {tmp_path}/own nfs rw,vers=3,nolock,local_lock=all 0 0
     """
     mounts.write_text(textwrap.dedent(lines))
     assert network_of(str(tmp_path / "c.db"), str(mounts)) == "nfs4"
     assert network_of(str(tmp_path / "deep" / "c.db"), str(mounts)) == "nfs4"
     assert network_of(str(tmp_path / "scratch disk" / "c.db"), str(mounts)) is None
     assert network_of(str(tmp_path / "ssh" / "c.db"), str(mounts)) == "fuse.sshfs"
+    assert network_of(str(tmp_path / "own" / "c.db"), str(mounts)) == "nfs,local_lock=all,nolock"
     assert network_of(str(tmp_path.parent / "c.db"), str(mounts)) is None
     assert network_of(str(tmp_path / "c.db"), str(tmp_path / "nowhere")) is None
 
@@ -93,3 +95,28 @@ def test_a_file_system_without_locks_is_refused_with_an_explanation(tmp_path, on
     monkeypatch.setattr(fcntl, "flock", unsupported)
     with pytest.raises(StorageError, match=r"without locks .*put the file on a local disk"):
         Campaign(BOUNDS, storage=tmp_path / "c.db")
+
+
+@pytest.mark.parametrize("kind", ["fuse.sshfs", "nfs,nolock"])
+def test_a_file_system_whose_locks_do_not_reach_other_machines_is_rejected(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(journal, "network_of", lambda path: kind)
+    with pytest.raises(StorageError, match=r"whose locks other machines do not see.* put the file on a local disk"):
+        Campaign(BOUNDS, storage=tmp_path / "c.db")
+    assert not (tmp_path / "c.db").exists()
+
+
+def test_a_store_whose_server_is_away_is_not_taken_for_a_new_one(tmp_path, monkeypatch):
+    Campaign(BOUNDS, storage=tmp_path / "c.db").close()
+
+    def away(*_, **__):
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.stat", away)
+        broken.setattr(
+            journal.sqlite3,
+            "connect",
+            lambda *_, **__: (_ for _ in ()).throw(sqlite3.OperationalError("disk I/O error")),
+        )
+        with pytest.raises(StorageError, match="disk I/O error"):
+            Campaign(storage=tmp_path / "c.db")

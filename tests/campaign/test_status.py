@@ -164,5 +164,5 @@ def test_what_is_no_campaign_is_refused(storage, tmp_path):
 def test_damaged_sessions_are_refused(storage):
     with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign, campaign.journal.transaction():
         campaign.journal.set_meta("sessions", [{"owner": 3}])
-    with pytest.raises(SteepError, match="is damaged: its sessions are"):
+    with pytest.raises(SteepError, match="is damaged: its sessions is"):
         read(storage)

@@ -167,6 +167,29 @@ def test_an_interrupt_while_the_store_is_locked_ends_the_run_and_keeps_its_resul
         assert again.y[0] == again.X[0].sum()
 
 
+def test_a_result_is_written_elsewhere_when_neither_the_store_nor_its_folder_can_be_written(folder, monkeypatch):
+    to_csv = pd.DataFrame.to_csv
+
+    def away(frame, path, **options):
+        if os.path.dirname(path) == str(folder):
+            raise OSError("Transport endpoint is not connected")
+        return to_csv(frame, path, **options)
+
+    def full(*_):
+        raise StorageError("disk I/O error")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", away)
+    with Campaign(BOUNDS, storage=folder / "campaign.db") as campaign:
+        with monkeypatch.context() as broken:
+            broken.setattr(campaign.journal, "finish", full)
+            with pytest.raises(StorageError, match="disk I/O error"):
+                campaign.run(wave, 1)
+            with pytest.raises(StorageError, match=r"they are in .*campaign\.unsaved-"):
+                campaign.close()
+        (table,) = folder.parent.glob("campaign.unsaved-*.csv")
+        assert len(pd.read_csv(table)) == 1
+
+
 def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(storage, monkeypatch):
     landed = Threads.landed
 

@@ -137,7 +137,7 @@ def test_constraints_and_measures_of_the_user_keep_their_threads(two_threads):
 def test_the_function_and_the_rule_of_a_campaign_keep_their_threads(two_threads):
     run, stop = Spy(lambda x: x.sum() ** 2), Spy(lambda campaign: False)
     with Campaign(Box([(0, 1)] * 2), storage=":memory:") as campaign:
-        campaign.run(run, 24, batch_size=2, stop_when=stop)
+        campaign.run(run, 24, stop_when=stop)
     assert run.seen == stop.seen == {2}
 
 

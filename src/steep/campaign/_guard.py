@@ -47,8 +47,7 @@ from typing import Any, NoReturn
 
 # Frames: a tag, the length of the body, the body.
 SETUP, JOB, QUIT = b"F", b"J", b"Q"
-READY, STARTED, ANSWER = b"R", b"S", b"A"
-UNLOADABLE, DIED, LATE = b"L", b"D", b"T"
+READY, STARTED, ANSWER, UNLOADABLE, BROKEN = b"R", b"S", b"A", b"L", b"B"
 HEADER = struct.Struct(">cQ")
 
 # Where programs of a run make their folders: removed with the child that ran them.
@@ -60,6 +59,8 @@ _PACE = 1.0
 _VANISH = 10.0
 _FAREWELL = 2.0
 _LOADING = 600.0
+# Times a child may die while it loads the function before that is taken as the function's fault.
+_LOADS = 3
 # Of a task, in seconds: for SIGTERM to reach it after it ended a run; between two tries to write an answer; for all.
 _ECHO, _PAUSE, _PATIENCE = 0.3, 2.0, 1800.0
 
@@ -218,6 +219,7 @@ class Worker:
         self.child: Child | None = None
         self.job: bytes | None = None  # the run to be answered
         self.deadline: float | None = None
+        self.n_deaths = 0  # of children that were loading the function, in a row
         self.wakes = _wake_on_children()
 
     def serve(self) -> None:
@@ -251,10 +253,14 @@ class Worker:
         else:
             self.job = body
         if self.child is None:
-            self.child = Child(self.setup, [self.inbox.fd, self.answers, self.wakes])
-            self.deadline = time.monotonic() + _LOADING
+            self._start_child()
         elif self.child.ready and tag == JOB:
             send(self.child.jobs, JOB, body)
+
+    def _start_child(self) -> None:
+        """Start a child, which loads the function first."""
+        self.child = Child(self.setup, [self.inbox.fd, self.answers, self.wakes])
+        self.deadline = time.monotonic() + _LOADING
 
     def _hear(self) -> None:
         """What the child says, and whether it is still there."""
@@ -267,13 +273,23 @@ class Worker:
         if status is not None:
             was_ready = self.child.ready
             self._drop()
-            if self.job is not None or not was_ready:
-                self._answer(DIED, json.dumps([status, was_ready]).encode())
+            if not was_ready:
+                self._load_again(f"{ended(status)} while it loaded the function")
+            elif self.job is not None:
+                self._answer(ANSWER, _failed("worker", f"the worker process died: it {ended(status)}"))
         return None
+
+    def _load_again(self, how: str) -> None:
+        """Loading is tried again, a few times: the machine may have been short of memory."""
+        self.n_deaths += 1
+        if self.n_deaths < _LOADS:
+            return self._start_child()
+        why = f"a worker process {how}, {_LOADS} times in a row; call the function directly to see why it crashes"
+        return self._answer(BROKEN, why.encode())
 
     def _relay(self, child: Child, tag: bytes, body: bytes) -> None:
         if tag == READY:
-            child.ready, self.deadline = True, None
+            child.ready, self.deadline, self.n_deaths = True, None, 0
             send(self.answers, READY)
             if self.job is not None:
                 send(child.jobs, JOB, self.job)
@@ -284,9 +300,12 @@ class Worker:
             self._answer(tag, body)
 
     def _late(self, child: Child) -> None:
-        was_ready = child.ready
         self._drop()
-        self._answer(LATE, json.dumps(was_ready).encode())
+        if child.ready:
+            message = f"the run took more than {self.setup['timeout']:g} s and was stopped"
+            return self._answer(ANSWER, _failed("timeout", message))
+        why = f"a worker process took more than {_LOADING:g} s to load the function; make its imports faster"
+        return self._answer(BROKEN, why.encode())
 
     def _answer(self, tag: bytes, body: bytes) -> None:
         self.job = self.deadline = None
@@ -305,6 +324,12 @@ class Worker:
         deadline = time.monotonic() + _FAREWELL
         while _reap(self.child.pid) is None and time.monotonic() < deadline:
             time.sleep(0.005)
+
+
+def _failed(kind: str, message: str) -> bytes:
+    """The answer of a run that failed, as bytes."""
+    plain = _load("simulate")
+    return bytes(plain.pack(plain.Answer([], None, plain.Failure(kind, message))))
 
 
 def _wake_on_children() -> int:
@@ -557,7 +582,7 @@ def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, st
         return None
     if found is not None and found[0] == ANSWER:
         return found[1]
-    return bytes(plain.pack(plain.Answer([], None, plain.Failure(*failure))))
+    return _failed(*failure)
 
 
 def _simulator(task: dict[str, Any]) -> Any:

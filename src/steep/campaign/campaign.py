@@ -27,7 +27,6 @@ from steep.campaign.schema import (
     is_named,
     reconcile,
     stored_box,
-    stored_start,
     stored_strategy,
 )
 from steep.campaign.simulate import Failure, Style
@@ -121,7 +120,7 @@ class Campaign:
         """Begin with what the file is about."""
         self.box, self.named = box, bool(meta["named"])
         self.strategy = strategy or stored_strategy(self.journal, meta)
-        self.n_initial = self.n_initial or stored_start(self.journal, meta)
+        self.n_initial = self.n_initial or meta.get("n_initial")
         self._owner: str = new_owner()
         self._seed = meta["seed"]
         self._revision = self.journal.revision()
@@ -273,8 +272,20 @@ class Campaign:
 
     def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
         """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
+        numbers, journal = run_numbers(run), self.journal
+        values, names = labels_of(y, len(numbers))
         self._catch_up()
-        results.correct(self, run, y, reason)
+        with journal.transaction():
+            for number, label in zip(numbers, aligned(journal, values, names), strict=True):
+                _, before, state = results.known_run(journal, number)
+                if state != "done":
+                    raise InputError(
+                        f"run {number} is {state} and has no result to correct; nothing was recorded; tell it"
+                    )
+                old = [None if np.isnan(value) else value for value in journal.labels([before])[0]]
+                journal.correct(number, label)
+                journal.record("corrected", {"from": old, "to": label.tolist(), "reason": str(reason)}, run=number)
+            journal.revise()
 
     def retry_failures(self, run: Any = None) -> int:
         """Ask failed runs again, for example after a mistake in the function was fixed; returns how many.
@@ -284,8 +295,15 @@ class Campaign:
         run : int or sequence of int, optional
             Their numbers; runs that were not given up are left out. Default all that were.
         """
+        chosen = None if run is None else {*run_numbers(run, once=False)}
         self._catch_up()
-        return results.retry_failures(self, run)
+        with self.journal.transaction():
+            failed, _ = self.journal.numbered_points("failed", self.box.n_features)
+            numbers = [number for number in failed if chosen is None or number in chosen]
+            self.journal.each("reopen", numbers)
+            for number in numbers:
+                self.journal.record("retried", {}, run=number)
+        return len(numbers)
 
     def forget(self, run: Any, *, reason: str = "") -> int:
         """Leave runs out of everything: results, failures, budget; returns how many.
@@ -297,8 +315,15 @@ class Campaign:
         reason : str, optional
             Kept in :meth:`events`.
         """
+        numbers = run_numbers(run, once=False)
         self._catch_up()
-        return results.forget(self, run, reason)
+        with self.journal.transaction():
+            for number in numbers:
+                state = results.known_run(self.journal, number)[2]
+                self.journal.record("forgotten", {"state": state, "reason": str(reason)}, run=number)
+            self.journal.each("forget", numbers)
+            self.journal.revise()
+        return len(numbers)
 
     def events(self) -> pd.DataFrame:
         """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""

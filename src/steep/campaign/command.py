@@ -146,9 +146,6 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             ) from error
 
 
-# ---------------------------------------------------------------- running
-
-
 def _run_guarded(program: command_simulator, inputs: Mapping[str, Any]) -> str:
     """Run a program under a guard, which makes and removes its folder; the text of its answer."""
     arguments = [_fill(part, inputs) for part in program.parts]
@@ -226,9 +223,6 @@ def _see_off(guard: subprocess.Popen[bytes]) -> None:
         guard.wait(_GRACE)
 
 
-# ---------------------------------------------------------------- templates
-
-
 def command_parts(command: Any) -> list[str]:
     """The arguments of a command."""
     if not isinstance(command, str | list | tuple):
@@ -274,9 +268,6 @@ def _fill(template: str, inputs: Mapping[str, Any]) -> str:
         raise InputError(
             f"{template!r} does not fit the inputs {dict(inputs)} ({error}); change its formats"
         ) from error
-
-
-# ---------------------------------------------------------------- arguments
 
 
 def _check_texts(**texts: Any) -> None:

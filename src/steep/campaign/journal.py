@@ -29,7 +29,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
+from steep.campaign.schema import ENTRIES, SESSION, VERSION, check_ours, migrate, open_to_read, refuse_newer
 from steep.campaign.shared_disk import hold, is_held, network_of, process_exists, process_start
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
@@ -43,7 +43,6 @@ FREQUENT = {
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
     "numbered": "SELECT id, x FROM runs WHERE state = ? ORDER BY id",
     "at": "SELECT id, y FROM runs WHERE x = ? AND state != 'forgotten' ORDER BY state = 'done', id",
-    "pending at": "SELECT id FROM runs WHERE x = ? AND state = 'pending' ORDER BY id",
     "run": "SELECT x, y, state FROM runs WHERE id = ?",
     "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? AND (lease IS NULL OR lease < ?) "
     "LIMIT 1",
@@ -62,14 +61,12 @@ FREQUENT = {
     "forget": "UPDATE runs SET state = 'forgotten', owner = NULL, lease = NULL WHERE id = ?",
     "correct": "UPDATE runs SET y = ? WHERE id = ? AND state = 'done'",
 }
-_SESSION = ("owner", "budget", "began", "ended", "outcome")
 # Sessions that a file remembers.
 _SESSIONS_KEPT = 20
 _ADD = "INSERT INTO runs (x, state, origin, owner, asked, lease) VALUES (?, 'pending', ?, ?, ?, ?)"
 _ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
 _ADD_EVENT = "INSERT INTO events (at, kind, run, detail) VALUES (?, ?, ?, ?)"
 _ALL_RUNS = "SELECT x, y, state, origin, asked, told, id, lease FROM runs ORDER BY id"
-_ORIGINS = "SELECT x, origin FROM runs WHERE told_order IS NOT NULL AND state = 'done' ORDER BY told_order"
 _ALL_FAILURES = (
     "SELECT r.x, r.id, r.state, f.at, f.kind, f.message, f.traceback FROM failures f "
     "JOIN runs r ON r.id = f.run ORDER BY f.id"
@@ -113,18 +110,6 @@ class StoreGoneError(StorageError):
     """The file was deleted or replaced while it was in use; what was recorded is in a copy."""
 
 
-def _close_when_gone(journal: Journal, db: sqlite3.Connection) -> None:
-    """Close the file of a journal that no one holds any more, as where a notebook opens a campaign once again."""
-    weakref.finalize(journal, _let_go, db, os.getpid()).atexit = False
-
-
-def _let_go(db: sqlite3.Connection, pid: int) -> None:
-    """Close a connection, but in no fork of its process nor in another thread, where SQLite does not allow it."""
-    if os.getpid() == pid:
-        with suppress(sqlite3.Error):
-            db.close()
-
-
 class Journal:
     """An open journal file. Writes are made inside :meth:`transaction`."""
 
@@ -136,7 +121,7 @@ class Journal:
         self._identity: tuple[int, int] | None = None
         # Never relative: the process may change its folder, and a name such as "file:x" is not an address.
         self._file = self.path if self.path == ":memory:" else os.path.abspath(self.path)
-        if not create and self.path != ":memory:" and not os.path.exists(self.path):
+        if not create and self.path != ":memory:" and _is_missing(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
         refuse_newer(self.path)
         self._network = None if self.path == ":memory:" else network_of(self._file)
@@ -144,7 +129,6 @@ class Journal:
         if read_only:
             with self._explained():
                 self._db = open_to_read(self.path, _PATIENCE)
-            _close_when_gone(self, self._db)
             return
         if self._network is not None:
             self._lock = hold(self._file, self._network, _PATIENCE)
@@ -163,7 +147,6 @@ class Journal:
             if self._lock is not None:
                 self._lock.close()
             raise
-        _close_when_gone(self, self._db)
 
     def _adopt(self) -> None:
         """Make the connection durable, and remember which file it is."""
@@ -179,6 +162,12 @@ class Journal:
             with suppress(OSError):  # a file system that does not tell is not watched
                 self._identity = _identity(self._file)
 
+    def __del__(self) -> None:
+        """Close the file that no one holds any more, as where a notebook opens a campaign once again."""
+        if hasattr(self, "_db"):
+            with suppress(sqlite3.Error):  # as in another thread, where SQLite does not allow it
+                self._db.close()
+
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""
         with self._explained():
@@ -186,8 +175,6 @@ class Journal:
         if self._lock is not None:
             self._lock.close()
         self.is_closed = True
-
-    # ---------------------------------------------------------------- errors and transactions
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -246,12 +233,9 @@ class Journal:
 
     def _is_gone(self) -> bool:
         """Whether the file has left the place where it was opened; one that cannot be read now counts as present."""
-        try:
-            return _identity(self._file) != self._identity
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        except OSError:
-            return False
+        with suppress(OSError):
+            return _is_missing(self._file) or _identity(self._file) != self._identity
+        return False
 
     def hurry(self) -> None:
         """Have no more than a few seconds spent on waiting from now on, until the file can be written again."""
@@ -275,7 +259,6 @@ class Journal:
         self._db = copy
         with self._explained():
             self._adopt()
-        _close_when_gone(self, self._db)
         raise StoreGoneError(
             f"storage {gone!r} was deleted or replaced while it was in use; all its runs and results are now in "
             f"{path!r}; go on with that file, or move it to where it was"
@@ -293,15 +276,17 @@ class Journal:
             check_ours(self._db, self.path)
             migrate(self._db)
 
-    # ---------------------------------------------------------------- meta
-
     def meta(self) -> dict[str, Any]:
         """Everything in the meta table, decoded."""
         rows = self._rows("SELECT key, value FROM meta")
         try:
-            return {key: json.loads(value) for key, value in rows}
+            found = {key: json.loads(value) for key, value in rows}
         except (ValueError, TypeError, RecursionError) as error:
             raise self.damaged(f"its meta table is unreadable ({error})") from error
+        for key, value in found.items():
+            if key in ENTRIES and not ENTRIES[key](value):
+                raise self.damaged(f"its {key} is {value!r}")
+        return found
 
     def set_meta(self, key: str, value: Any) -> None:
         """Write one entry inside a transaction."""
@@ -310,11 +295,7 @@ class Journal:
     def outputs(self) -> tuple[str, ...] | None:
         """Names of the outputs, once they are known."""
         names = self.meta().get("outputs")
-        if names is None:
-            return None
-        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise self.damaged(f"its outputs are {names!r}")
-        return tuple(names)
+        return None if names is None else tuple(names)
 
     def revise(self) -> None:
         """Note inside a transaction that what was read before has changed."""
@@ -322,17 +303,11 @@ class Journal:
 
     def revision(self) -> int:
         """How often something recorded was changed."""
-        revision = self.meta().get("revision", 0)
-        if not isinstance(revision, int):
-            raise self.damaged(f"its revision is {revision!r}")
-        return revision
+        return int(self.meta().get("revision", 0))
 
     def looks(self) -> int:
         """How often check runs were looked at."""
-        looks = self.meta().get("looks", 0)
-        if not isinstance(looks, int) or looks < 0:
-            raise self.damaged(f"its number of looks is {looks!r}")
-        return looks
+        return int(self.meta().get("looks", 0))
 
     def record(self, kind: str, detail: Any, *, run: int | None = None) -> None:
         """Write inside a transaction that something recorded was changed, and how."""
@@ -345,13 +320,9 @@ class Journal:
     def next_plan(self) -> int:
         """Take the next number of a plan: no two plans, in any process, share one."""
         with self.transaction():
-            plan = self.meta().get("plans")
-            if not isinstance(plan, int) or plan < 0:
-                raise self.damaged(f"its number of plans is {plan!r}")
+            plan = int(self.meta()["plans"])
             self.set_meta("plans", plan + 1)
         return plan
-
-    # ---------------------------------------------------------------- owners
 
     def register(self, owner: str) -> None:
         """Announce an open campaign of this process, so that others leave its runs in flight alone."""
@@ -380,18 +351,13 @@ class Journal:
             return is_alive(owner, pid, started)
         return owner in _OPEN if self._lock is not None else is_held(self._file)
 
-    # ---------------------------------------------------------------- sessions
-
     def sessions(self) -> list[dict[str, Any]]:
         """The last calls of ``run``: owner, budget, when they began and ended (None while they run), and how."""
-        found = self.meta().get("sessions", [])
-        if not isinstance(found, list) or not all(map(_is_session, found)):
-            raise self.damaged(f"its sessions are {found!r}")
-        return list(found)
+        return list(self.meta().get("sessions", []))
 
     def begin_session(self, owner: str, budget: int, n_initial: int) -> None:
         """Note that ``owner`` starts to run, up to ``budget`` runs in all, the first ``n_initial`` of them even."""
-        session = dict(zip(_SESSION, (owner, budget, time.time(), None, None), strict=True))
+        session = dict(zip(SESSION, (owner, budget, time.time(), None, None), strict=True))
         with self.transaction():
             self.set_meta("sessions", [*self.sessions(), session][-_SESSIONS_KEPT:])
             self.set_meta("n_initial", n_initial)
@@ -421,8 +387,6 @@ class Journal:
     def take(self, number: int, owner: str, *, lease: float | None = None) -> None:
         """Make a run that of ``owner`` inside a transaction, or lease it until a time."""
         self._rows(FREQUENT["take"], (owner if lease is None else None, lease, number))
-
-    # ---------------------------------------------------------------- runs
 
     def add(self, X: FloatArray, *, origin: str, owner: str, lease: float | None = None) -> list[int]:
         """Insert pending runs inside a transaction and return their numbers."""
@@ -460,11 +424,6 @@ class Journal:
         """Number and result of the run at a point, one without a result first."""
         rows = self._rows(FREQUENT["at"], (encode(x),))
         return rows[0] if rows else None
-
-    def pending_at(self, x: FloatArray) -> int | None:
-        """Number of a pending run at a point."""
-        rows = self._rows(FREQUENT["pending at"], (encode(x),))
-        return rows[0][0] if rows else None
 
     def run(self, number: int) -> tuple[bytes, bytes | None, str] | None:
         """Point, result and state of a run."""
@@ -515,10 +474,6 @@ class Journal:
         """x, y, state, origin, asked, told, number, lease of every run."""
         return self._rows(_ALL_RUNS)
 
-    def origins(self) -> list[tuple[bytes, str]]:
-        """Point and origin of every run with a result, in the order they were recorded."""
-        return self._rows(_ORIGINS)
-
     def all_failures(self) -> list[tuple[Any, ...]]:
         """x, run, state, at, kind, message, traceback of every failed attempt."""
         return self._rows(_ALL_FAILURES)
@@ -537,9 +492,7 @@ class Journal:
     def labels(self, blobs: Sequence[Any]) -> FloatArray:
         """Rows of results from their bytes; NaN for outputs that were added after a run."""
         meta = self.meta()
-        width, earlier = len(self.outputs() or ()), meta.get("widths", [])
-        if not isinstance(earlier, list) or not all(isinstance(size, int) for size in earlier):
-            raise self.damaged(f"its earlier numbers of outputs are {earlier!r}")
+        width, earlier = len(meta.get("outputs") or ()), meta.get("widths", [])
         if not earlier:
             return self.numbers(blobs, width)
         values = np.full((len(blobs), width), np.nan)
@@ -549,14 +502,6 @@ class Journal:
             known = size if size in earlier else width
             values[rows, :known] = self.numbers([blobs[i] for i in rows], known)
         return values
-
-
-def _is_session(found: Any) -> bool:
-    """Whether an entry is what ``begin_session`` writes."""
-    kinds = (str, int, int | float, int | float | None, str | None)
-    return isinstance(found, dict) and all(
-        name in found and isinstance(found[name], kind) for name, kind in zip(_SESSION, kinds, strict=True)
-    )
 
 
 def encode(values: FloatArray) -> bytes:
@@ -569,6 +514,17 @@ def _identity(file: str) -> tuple[int, int]:
     """What tells a file from another that takes its place."""
     found = os.stat(file)
     return found.st_dev, found.st_ino
+
+
+def _is_missing(file: str) -> bool:
+    """Whether there is no such file; one that cannot be read now, as while a server is away, is not missing."""
+    try:
+        os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _new_file(gone: str) -> str:

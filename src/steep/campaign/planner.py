@@ -105,11 +105,10 @@ class Planner:
 
     def runs(self, generator: np.random.Generator) -> Runs:
         """All that the next round is planned from."""
-        X, labels, left_out = self.results.without_gaps()
+        X, labels, origins, left_out = self.results.without_gaps()
         # By check runs nothing is placed.
-        is_check = self.results.is_check(X)
-        is_mapped = np.zeros(len(X), dtype=bool)
-        is_mapped[~is_check] = mapped(X[~is_check], self.box, generator)
+        is_mapped = origins != "check"
+        is_mapped[is_mapped] = mapped(X[is_mapped], self.box, generator)
         seen = Evaluated.at(self.box, X[is_mapped], labels[is_mapped])
         variation: FloatArray = np.empty(0)
         is_even = np.zeros(len(seen.X), dtype=bool)

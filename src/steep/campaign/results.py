@@ -1,12 +1,10 @@
-"""Results on their way into the journal and out of it: as arrays, as tables, and changed after they were recorded.
-
-Each change is an event of the journal, and nothing is erased.
-"""
+"""Results on their way into the journal and out of it: as arrays and as tables."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -123,17 +121,11 @@ def aligned(journal: Journal, values: FloatArray, names: Names | None) -> FloatA
 
 def tell_points(campaign: Campaign, points: FloatArray, values: FloatArray, names: Names | None) -> None:
     """Record results by their points, inside a transaction; a point that was not asked for is foreign."""
-    journal = campaign.journal
-    foreign: dict[bytes, int] = {}  # a point may come twice
-    numbers = _meant(campaign, points, [(journal.at(x) or (None,))[0] for x in points])
+    journal, numbers = campaign.journal, _meant(campaign, points)
     for x, label, number in zip(points, aligned(journal, values, names), numbers, strict=True):
-        if number is None:
-            number = foreign.get(encode(x))
-        if number is None:
-            number = foreign[encode(x)] = journal.add(x[None], origin="foreign", owner="")[0]
-            journal.finish(number, label)
-        else:
-            tell_run(journal, number, label)
+        if number is None:  # a point may come twice
+            number = (journal.at(x) or journal.add(x[None], origin="foreign", owner=""))[0]
+        tell_run(journal, number, label)
 
 
 def tell_run(journal: Journal, number: int, label: FloatArray) -> None:
@@ -164,7 +156,7 @@ def known_run(journal: Journal, number: int) -> tuple[bytes, bytes | None, str]:
 
 def pending_numbers(campaign: Campaign, points: FloatArray) -> list[int]:
     """Numbers of the pending runs at given points."""
-    numbers = _meant(campaign, points, [campaign.journal.pending_at(x) for x in points])
+    numbers = _meant(campaign, points)
     for x, number in zip(points, numbers, strict=True):
         if number is None:
             raise InputError(
@@ -189,8 +181,9 @@ def run_numbers(run: Any, *, once: bool = True) -> list[int]:
     return numbers
 
 
-def _meant(campaign: Campaign, points: FloatArray, numbers: list[int | None]) -> list[int | None]:
+def _meant(campaign: Campaign, points: FloatArray) -> list[int | None]:
     """The run meant by each point: the one found there, or the nearest pending one that rounding explains."""
+    numbers: list[int | None] = [(campaign.journal.at(x) or (None,))[0] for x in points]
     left = [i for i, number in enumerate(numbers) if number is None]
     pending, known = campaign.journal.numbered_points("pending", campaign.box.n_features) if left else ([], points)
     if not pending:
@@ -213,7 +206,8 @@ class Results:
         self.journal, self.box = journal, box
         self._X: FloatArray = np.empty((0, box.n_features))
         self._y: FloatArray = np.empty((0, 0))
-        self._n_foreign = self._read = 0
+        self._origins: npt.NDArray[np.str_] = np.empty(0, dtype="<U8")
+        self._read = 0
 
     def told(self) -> tuple[FloatArray, FloatArray]:
         """Points ``(n, n_features)`` and labels ``(n, n_outputs)``, NaN for outputs that a run did not have yet."""
@@ -224,24 +218,17 @@ class Results:
             y = self.journal.labels([row[1] for row in rows])[inside]
             self._y = np.vstack([self._y, y]) if len(self._X) else y
             self._X = np.vstack([self._X, X[inside]])
-            self._n_foreign += sum(bool(is_in) and row[3] == "foreign" for row, is_in in zip(rows, inside, strict=True))
+            self._origins = np.append(self._origins, np.array([row[3] for row in rows], dtype="<U8")[inside])
             self._read = rows[-1][2]
         return self._X, self._y
 
     def n_foreign(self) -> int:
         """How many of them were not asked for."""
         self.told()
-        return self._n_foreign
+        return int((self._origins == "foreign").sum())
 
-    def is_check(self, X: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which points are check runs, made for the certificate of a surrogate."""
-        if not self.journal.count_asked("check"):
-            return np.zeros(len(X), dtype=bool)
-        origins = dict(self.journal.origins())
-        return np.array([origins.get(encode(x)) == "check" for x in X], dtype=bool)
-
-    def without_gaps(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points and labels without NaN, and the points left out for it.
+    def without_gaps(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_], FloatArray]:
+        """Points, labels without NaN and origins, and the points left out for their gaps.
 
         Runs with every output once they are half of all; before that all runs, with the outputs all of them have.
         """
@@ -249,8 +236,8 @@ class Results:
         gaps = np.isnan(y)
         whole = ~gaps.any(axis=1)
         if 2 * whole.sum() >= len(y):
-            return X[whole], y[whole], X[~whole]
-        return X, y[:, ~gaps.any(axis=0)], X[:0]
+            return X[whole], y[whole], self._origins[whole], X[~whole]
+        return X, y[:, ~gaps.any(axis=0)], self._origins, X[:0]
 
 
 # Columns that say how a run or a failure came about, next to its inputs and outputs.
@@ -387,23 +374,12 @@ def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any
             warn_user(f"columns {extra} are neither inputs nor outputs ({', '.join(known)}) and were left out")
         return known
     for name in extra:
-        if any(map(_is_text, frame[name])):
+        if (pd.to_numeric(frame[name], errors="coerce").isna() & frame[name].notna()).any():
             raise InputError(
                 f"column {str(name)!r} of the frame has text; expected numbers in every output; drop it, or name the "
                 "outputs with Campaign(outputs=[…]): other columns are then left out"
             )
     return extra
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a cell has text that is not a number."""
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return True
-    return False
 
 
 def _warn_of_gaps(frame: pd.DataFrame, is_gap: pd.Series[bool]) -> None:
@@ -429,16 +405,18 @@ def write_unsaved(campaign: Campaign, mark: str) -> str:
     for number, values, names in campaign.unsaved:
         known = names or outputs or tuple(f"y{i}" for i in range(len(values)))
         rows.append({run: number, **dict(zip(_distinct(known, campaign.box.names), values, strict=False))})
-    stem = os.path.splitext(os.path.abspath(campaign.journal.path))[0]
-    path = f"{stem}.unsaved-{mark}.csv"  # never that of another process
-    try:
-        pd.DataFrame(rows).to_csv(path, index=False)
-    except OSError:
-        return ", or take them from campaign.unsaved"
-    return (
-        f"; they are in {path!r}: record them with campaign.tell_dataframe(pandas.read_csv({path!r})), or with steep "
-        "campaign tell"
-    )
+    folder, name = os.path.split(os.path.abspath(campaign.journal.path))
+    for place in (folder, tempfile.gettempdir()):  # a server may be away
+        path = os.path.join(place, f"{os.path.splitext(name)[0]}.unsaved-{mark}.csv")  # never that of another process
+        try:
+            pd.DataFrame(rows).to_csv(path, index=False)
+        except OSError:
+            continue
+        return (
+            f"; they are in {path!r}: record them with campaign.tell_dataframe(pandas.read_csv({path!r})), or with "
+            "steep campaign tell"
+        )
+    return ", or take them from campaign.unsaved"
 
 
 def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:
@@ -530,48 +508,3 @@ def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
         values = [axis.value(v) if ok else float(v) for v, ok in zip(x, known, strict=True)]
         columns[name] = _column(values, axis.value(axis.low))
     return pd.DataFrame(columns, columns=list(box.names))
-
-
-def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
-    """Replace results."""
-    numbers, journal = run_numbers(run), campaign.journal
-    values, names = labels_of(y, len(numbers))
-    with journal.transaction():
-        labels = aligned(journal, values, names)
-        for number, label in zip(numbers, labels, strict=True):
-            before = known_run(journal, number)
-            if before[2] != "done":
-                raise InputError(
-                    f"run {number} is {before[2]} and has no result to correct; nothing was recorded; tell it"
-                )
-            old = journal.labels([before[1]])[0]
-            journal.correct(number, label)
-            detail = {"from": [None if np.isnan(v) else v for v in old], "to": label.tolist(), "reason": str(reason)}
-            journal.record("corrected", detail, run=number)
-        journal.revise()
-
-
-def retry_failures(campaign: Campaign, run: Any) -> int:
-    """Make runs that were given up pending again."""
-    journal = campaign.journal
-    with journal.transaction():
-        numbers = journal.numbered_points("failed", campaign.box.n_features)[0]
-        if run is not None:
-            chosen = {*run_numbers(run, once=False)}
-            numbers = [number for number in numbers if number in chosen]
-        journal.each("reopen", numbers)
-        for number in numbers:
-            journal.record("retried", {}, run=number)
-    return len(numbers)
-
-
-def forget(campaign: Campaign, run: Any, reason: str) -> int:
-    """Leave runs out of all that counts."""
-    numbers = run_numbers(run, once=False)
-    with campaign.journal.transaction():
-        for number in numbers:
-            state = known_run(campaign.journal, number)[2]
-            campaign.journal.record("forgotten", {"state": state, "reason": str(reason)}, run=number)
-        campaign.journal.each("forget", numbers)
-        campaign.journal.revise()
-    return len(numbers)

@@ -153,8 +153,6 @@ class Loop:
             number, x = job = self.waiting.popleft()
             self.flying[number] = job
             self.crew.start(number, self._inputs(x))
-            if self.crew.inline:
-                break
         # A cluster without workers waits for one, for a while.
         return bool(self.flying) or (self.crew.n == 0 and not self.stopped and self._is_more(plan))
 
@@ -260,8 +258,8 @@ class _CertifiedError:
         campaign = self.campaign
         # A planner is made again when another process changes the results.
         campaign._planner.n_checks = self._wanted
-        X, labels, _ = campaign.results.without_gaps()
-        is_check = campaign.results.is_check(X)
+        X, labels, origins, _ = campaign.results.without_gaps()
+        is_check = origins == "check"
         if self._model is not None:
             return self._certified(self._model, X[is_check], labels[is_check])
         rows = ~is_check

@@ -8,12 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sqlite3
 import struct
-import tempfile
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +65,41 @@ TABLES = [{"meta", "owners", "runs", "failures"}, {"meta", "owners", "runs", "fa
 _STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in (Adaptive, Variance, Even)}
 Names = tuple[str, ...]
 
+# What ``begin_session`` writes about a call of ``run``.
+SESSION: dict[str, Any] = {
+    "owner": str, "budget": int, "began": int | float, "ended": int | float | None, "outcome": str | None
+}  # fmt: skip
+# What a call of ``submit`` writes.
+_ORDER = {
+    "name": str, "batches": dict, "lost": dict, "task": dict, "how": dict, "n_runs": int, "streak": list,
+    "n_unbegun": int,
+}  # fmt: skip
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_list(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
+
+
+def _has(value: dict[str, Any], kinds: Mapping[str, Any]) -> bool:
+    return all(name in value and isinstance(value[name], kind) for name, kind in kinds.items())
+
+
+# What entries of the meta table may be.
+ENTRIES: dict[str, Callable[[Any], bool]] = {
+    "seed": _is_count, "plans": _is_count, "looks": _is_count, "revision": _is_count,
+    "outputs": lambda value: value is None or (_is_list(value, str) and bool(value)),
+    "widths": lambda value: _is_list(value, int),
+    "n_initial": lambda value: value is None or (_is_count(value) and value > 0),
+    "constraint": lambda value: isinstance(value, str | None),
+    "strategy": lambda value: isinstance(value, list) and [type(part) for part in value] == [str, dict],
+    "sessions": lambda value: _is_list(value, dict) and all(_has(entry, SESSION) for entry in value),
+    "slurm": lambda value: isinstance(value, dict) and (not value or _has(value, _ORDER)),
+}  # fmt: skip
+
 
 def check_ours(database: sqlite3.Connection, path: str) -> None:
     """Reject a database of something else before anything is written."""
@@ -102,29 +135,16 @@ def open_to_read(path: str, patience: float) -> sqlite3.Connection:
             raise
         # A write-ahead log needs a file next to the journal, which a read-only folder has no room for. If no log is
         # left, no process writes, and the file can be taken as it is.
-        if not os.path.exists(f"{path}-wal"):
-            database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
-        else:
-            database = _with_its_log(path)
+        if os.path.exists(f"{path}-wal"):
+            raise
+        database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if 0 < version < VERSION:  # as one of this version, in memory
-        database = _in_memory(database)
-        migrate(database)
-    return database
-
-
-def _with_its_log(path: str) -> sqlite3.Connection:
-    """A file and its log in memory, by way of a folder that can be written."""
-    with tempfile.TemporaryDirectory(prefix="steep-") as folder:
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{path}{suffix}", os.path.join(folder, f"store{suffix}"))
-        return _in_memory(sqlite3.connect(os.path.join(folder, "store")))
-
-
-def _in_memory(database: sqlite3.Connection) -> sqlite3.Connection:
-    memory = sqlite3.connect(":memory:", isolation_level=None)
+    if not 0 < version < VERSION:
+        return database
+    memory = sqlite3.connect(":memory:", isolation_level=None)  # as one of this version, in memory
     with contextlib.closing(database):
         database.backup(memory)
+    migrate(memory)
     return memory
 
 
@@ -166,8 +186,7 @@ def reconcile(
         meta = journal.meta()
         fresh: dict[str, Any] = {}
         if meta:
-            _check_same(journal, meta, box, outputs, seed)
-            _check_strategy(journal, meta, strategy)
+            _check_same(journal, meta, box, outputs, seed, strategy)
             if outputs is not None and meta["outputs"] is None:
                 fresh["outputs"] = list(outputs)
             if text is not None and text != meta.get("constraint"):
@@ -180,7 +199,7 @@ def reconcile(
         else:
             fresh = {
                 "names": list(box.names),
-                "axes": [_axis_key(name, axis) for name, axis in zip(box.names, box.axes, strict=True)],
+                "axes": [axis.key() for axis in box.axes],
                 "named": named,
                 "outputs": None if outputs is None else list(outputs),
                 "seed": seed or 0,
@@ -196,8 +215,14 @@ def reconcile(
 
 
 def _check_same(
-    journal: Journal, meta: dict[str, Any], box: Box | None, outputs: Names | None, seed: int | None
+    journal: Journal,
+    meta: dict[str, Any],
+    box: Box | None,
+    outputs: Names | None,
+    seed: int | None,
+    strategy: Strategy | None,
 ) -> None:
+    """Reject what is not as the campaign was started with."""
     stored, path = stored_box(journal, meta), journal.path
     if box is not None and (box.names, box.axes) != (stored.names, stored.axes):
         raise InputError(f"bounds are {box!r} but storage {path!r} has {stored!r}; use those or another file")
@@ -207,6 +232,13 @@ def _check_same(
         )
     if seed is not None and seed != meta["seed"]:
         raise InputError(f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out")
+    name, settings = _stored_key(meta)
+    given, asked = (name, settings) if strategy is None else _strategy_key(strategy)
+    if given != name or not settings.items() <= asked.items():
+        known = ", ".join(f"{entry}={value!r}" for entry, value in settings.items())
+        raise InputError(
+            f"strategy is {strategy!r} but storage {path!r} was started with {name}({known}); use that or another file"
+        )
 
 
 def constrained_box(box: Box, constraint: str | Constraint | None) -> Box:
@@ -219,17 +251,13 @@ def constrained_box(box: Box, constraint: str | Constraint | None) -> Box:
 def stored_box(journal: Journal, meta: dict[str, Any], constraint: str | Constraint | None = None) -> Box:
     """The domain of a stored campaign, with the constraint it is given, or its own."""
     try:
-        seed = meta["seed"]
-        if {"named", "outputs", "plans"} - set(meta) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"its meta table has {sorted(meta)} and the seed {seed!r}")
+        if {"named", "outputs", "plans", "seed"} - set(meta):
+            raise ValueError(f"its meta table has {sorted(meta)}")
         axes = map(axis_from_key, meta["axes"])
         box = Box(dict(zip(meta["names"], axes, strict=True)))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, SteepError) as error:
         raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
-    own = meta.get("constraint")
-    if own is not None and not isinstance(own, str):
-        raise journal.damaged(f"its constraint is {own!r}")
-    return constrained_box(box, own if constraint is None else constraint)
+    return constrained_box(box, meta.get("constraint") if constraint is None else constraint)
 
 
 def checked_strategy(strategy: Any) -> Strategy:
@@ -248,39 +276,23 @@ def measure_of(strategy: Strategy) -> Measure:
     return found
 
 
-def _strategy_key(strategy: Strategy) -> list[Any]:
+def _strategy_key(strategy: Strategy) -> tuple[str, dict[str, Any]]:
     """A strategy as the file keeps it: its name and its settings; of a measure the name."""
     settings: dict[str, Any] = {entry.name: getattr(strategy, entry.name) for entry in fields(strategy)}  # type: ignore[arg-type]
     if "measure" in settings:
         settings["measure"] = measure_of(strategy).name
-    return [type(strategy).__name__, json.loads(json.dumps(settings, default=lambda value: np.asarray(value).tolist()))]
+    return type(strategy).__name__, json.loads(json.dumps(settings, default=lambda value: np.asarray(value).tolist()))
 
 
-def _stored_key(journal: Journal, meta: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _stored_key(meta: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and settings of the stored strategy; older files have a measure, or neither."""
-    key = meta.get("strategy", ["Adaptive", {"measure": meta.get("measure", "surprise")}])
-    if not isinstance(key, list) or [type(part) for part in key] != [str, dict]:
-        raise journal.damaged(f"its strategy is {key!r}")
-    return key[0], key[1]
-
-
-def _check_strategy(journal: Journal, meta: dict[str, Any], strategy: Strategy | None) -> None:
-    name, settings = _stored_key(journal, meta)
-    if strategy is None:
-        return
-    given = _strategy_key(strategy)
-    if given[0] == name and settings.items() <= given[1].items():
-        return
-    shown = ", ".join(f"{entry}={value!r}" for entry, value in settings.items())
-    raise InputError(
-        f"strategy is {strategy!r} but storage {journal.path!r} was started with {name}({shown}); use that or "
-        "another file"
-    )
+    name, settings = meta.get("strategy", ["Adaptive", {"measure": meta.get("measure", "surprise")}])
+    return name, settings
 
 
 def stored_strategy(journal: Journal, meta: dict[str, Any]) -> Strategy:
     """The strategy a stored campaign follows."""
-    name, settings = _stored_key(journal, meta)
+    name, settings = _stored_key(meta)
     try:
         strategy: Strategy = _STRATEGIES[name](**settings)
     except (KeyError, TypeError, SteepError) as error:
@@ -293,30 +305,6 @@ def stored_strategy(journal: Journal, meta: dict[str, Any]) -> Strategy:
             "steep's; pass strategy=Adaptive(measure) again"
         ) from error
     return strategy
-
-
-def stored_start(journal: Journal, meta: dict[str, Any]) -> int | None:
-    """Points of the Sobol start a campaign was made with."""
-    n_initial = meta.get("n_initial")
-    if n_initial is not None and (not isinstance(n_initial, int) or n_initial < 1):
-        raise journal.damaged(f"its n_initial is {n_initial!r}")
-    return n_initial
-
-
-def _axis_key(name: str, axis: Any) -> list[Any]:
-    """An axis as the file keeps it; one that would not come back the same is rejected."""
-    key = list(axis.key())
-    try:
-        again = axis_from_key(json.loads(json.dumps(key, allow_nan=False)))
-        same = again == axis
-    except (TypeError, ValueError, RecursionError, SteepError):
-        same = False
-    if not same:
-        raise InputError(
-            f"axis {name!r} is {axis!r}, whose values a file cannot keep; use strings, whole numbers or other "
-            "plain numbers for them"
-        )
-    return key
 
 
 def is_named(bounds: Any) -> bool:

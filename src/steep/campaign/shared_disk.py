@@ -21,23 +21,30 @@ from steep.exceptions import StorageError
 _NETWORK = re.compile(
     r"nfs|nfs4|cifs|smb3|smbfs|9p|afs|ceph|lustre|gpfs|beegfs.*|glusterfs|pvfs2|panfs|fuse\.(sshfs|glusterfs|ceph.*|s3fs)"
 )
+# File systems, and options of mounts after a comma, whose locks do not reach other machines.
+_ALONE = re.compile(r"fuse\.(sshfs|s3fs)|.*,.*")
+_LOCAL_LOCKS = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "nobrl"}
 _BUSY = (errno.EAGAIN, errno.EACCES)
 
 
 def network_of(path: str, mounts: str = "/proc/self/mounts") -> str | None:
-    """The kind of network file system that holds a file; None for a local disk, or if it is unknown."""
+    """The kind of network file system that holds a file, and the option that keeps its locks from other machines.
+
+    None for a local disk, or if it is unknown.
+    """
     try:
         lines = Path(mounts).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
     place = os.path.realpath(os.path.dirname(path))
-    best = ("", "")
+    best = ("", "", "")
     for line in lines:
-        _, mount, kind, *_ = line.split(" ")
+        _, mount, kind, options, *_ = line.split(" ")
         mount = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), mount)
         if os.path.commonpath([place, mount]) == mount and len(mount) >= len(best[0]):
-            best = (mount, kind)
-    return best[1] if _NETWORK.fullmatch(best[1]) else None
+            best = (mount, kind, options)
+    local = sorted(_LOCAL_LOCKS.intersection(best[2].split(",")))
+    return ",".join([best[1], *local]) if _NETWORK.fullmatch(best[1]) else None
 
 
 def lock_error(lock: int, patience: float) -> OSError | None:
@@ -57,6 +64,11 @@ def lock_error(lock: int, patience: float) -> OSError | None:
 
 def hold(path: str, kind: str, patience: float) -> IO[bytes]:
     """The lock of a file, as an open file; held until it is closed."""
+    if _ALONE.fullmatch(kind):
+        raise StorageError(
+            f"storage {path!r} is on a network file system ({kind}) whose locks other machines do not see, so two "
+            "could write at once; put the file on a local disk, or on NFS, GlusterFS or Lustre with locks"
+        )
     lock = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)  # noqa: SIM115 - returned
     error = lock_error(lock.fileno(), patience)
     if error is None:

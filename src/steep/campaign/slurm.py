@@ -142,9 +142,6 @@ class Progress(NamedTuple):
         return self.n_in_flight == 0 and self.n_submitted == 0
 
 
-# ---------------------------------------------------------------- what a campaign does
-
-
 def submit(
     campaign: Campaign, function: Any, n_runs: int, how: Slurm, *, style: Style, retries: int = 1,
     timeout: float | None = None, max_failures: int | None = 20,
@@ -216,9 +213,6 @@ def run(
     if progress.stopped is not None and campaign.stop_reason is None:
         raise CampaignError(progress.stopped)
     return progress
-
-
-# ---------------------------------------------------------------- one move
 
 
 class _Queue:
@@ -295,8 +289,6 @@ class _Queue:
                 if state == "PENDING" and reason:
                     self.waits_for = reason[0]
         return found
-
-    # ---------------------------------------------------------------- what has ended
 
     def _settle(self, name: str, tasks: Mapping[str, Mapping[int, str]]) -> None:
         """Record the answers of a batch, and take back what its tasks left."""
@@ -385,8 +377,6 @@ class _Queue:
                 self.journal.each("release", [number])
             self.order["stopped"] = reason or self.order["stopped"]
         self.order["streak"] = streak.kept()
-
-    # ---------------------------------------------------------------- what is submitted
 
     def _fill(self) -> int:
         """Submit as many runs as the queue has room for; how many."""
@@ -531,14 +521,7 @@ def _locked(journal: Journal, *, wait: bool) -> Iterator[Any]:
 
 def _orders(journal: Journal) -> dict[str, Any]:
     """What the journal says of SLURM; nothing before the first order."""
-    order = journal.meta().get("slurm", {})
-    known = {
-        "name": str, "batches": dict, "lost": dict, "task": dict, "how": dict, "n_runs": int, "streak": list,
-        "n_unbegun": int,
-    }  # fmt: skip
-    if not isinstance(order, dict) or (order and not all(isinstance(order.get(k), kind) for k, kind in known.items())):
-        raise journal.damaged("its order for SLURM is unreadable")
-    return order
+    return dict(journal.meta().get("slurm", {}))
 
 
 def task_of(function: Any, style: Style, timeout: float | None) -> dict[str, Any]:

@@ -127,21 +127,20 @@ def design_of(campaign: Campaign) -> Design:
     if not len(campaign.X):
         raise InputError(f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; run it first")
     every = campaign.y.reshape(len(campaign.X), -1)
-    X, labels, _ = campaign.results.without_gaps()
+    X, labels, origins, _ = campaign.results.without_gaps()
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
         outputs = tuple(name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any())
-    origins = dict(campaign.journal.origins())
     return Design(
         X=X,
         y=squeezed(labels),
         variation=_variation(campaign, X, labels),
-        is_initial=np.array([origins.get(x.astype("<f8").tobytes()) == "initial" for x in X]),
+        is_initial=origins == "initial",
         n_evaluations=campaign.n_done,
         box=campaign.box,
         outputs=outputs or None,
         is_even=campaign._planner.sequence.holds(X),
-        is_check=campaign.results.is_check(X),
+        is_check=origins == "check",
         n_looks=campaign.journal.looks(),
         hedge=campaign._planner.hedge,
     )

@@ -5,7 +5,6 @@ A crew makes up to n runs at a time. Each started run lands exactly once, whatev
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import queue
@@ -24,8 +23,6 @@ from steep.exceptions import CampaignError, InputTypeError
 
 # Seconds given to a guard to end all it started, before it is killed itself.
 _GRACE = 15.0
-# Times a worker may die while it loads the function before that is taken as the function's fault.
-_LOADS = 3
 # A run by its number, and what came of it.
 Landing = tuple[int, Answer]
 
@@ -40,8 +37,6 @@ class Task(NamedTuple):
 
 class Crew(ABC):
     """Makes runs; each started run lands exactly once."""
-
-    inline = False
 
     @property
     @abstractmethod
@@ -76,7 +71,6 @@ class Inline(Crew):
     """Runs in the caller's thread, one at a time."""
 
     n = 1
-    inline = True
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -121,26 +115,15 @@ class Processes(Crew):
     def __init__(self, task: Task, n: int) -> None:
         self.n = n
         self._setup = _setup(task)
-        self._timeout = task.timeout
         self._events: queue.Queue[tuple[_Worker, bytes, bytes]] = queue.Queue()
         self._workers: list[_Worker] = []
-        self._deaths = 0
         try:
-            self._try_out()
+            first = self._hire()
+            while not first.ready:  # a function that cannot be loaded fails here, before any run
+                self.landed(0.1)
         except BaseException:
             self.close(at_once=True)
             raise
-
-    def _try_out(self) -> None:
-        """Load the function in a first worker: one that cannot be loaded fails here, before any run."""
-        self._hire()
-        deadline = time.monotonic() + _guard._LOADING + _GRACE
-        while self._workers and not self._workers[0].ready:
-            if time.monotonic() > deadline:
-                raise CampaignError("a worker process did not start; check whether importing your module blocks")
-            self.landed(0.1)
-            if not self._workers:
-                self._hire()
 
     def _hire(self) -> _Worker:
         worker = _Worker(self._setup, self._events)
@@ -162,45 +145,24 @@ class Processes(Crew):
         return [landing for landing in landings if landing is not None]
 
     def _read(self, worker: _Worker, tag: bytes, body: bytes) -> Landing | None:
-        if tag == _guard.READY:
-            worker.ready, self._deaths = True, 0
-            return None
-        if tag == _guard.UNLOADABLE:
-            raise CampaignError(_unloadable(body.decode()))
-        if tag == _guard.DIED:
-            code, was_ready = json.loads(body)
-            if not was_ready:
-                # Loading is tried again, a few times: the machine may have been short of memory.
-                self._count_death(f"{_guard.ended(code)} while it loaded the function")
-                worker.load_again()
-                return None
-            return worker.land(Failure("worker", f"the worker process died: it {_guard.ended(code)}"))
-        if tag == _guard.LATE:
-            if not json.loads(body):
-                raise CampaignError(
-                    f"a worker process took more than {_guard._LOADING:g} s to load the function; make its imports "
-                    "faster"
-                )
-            message = f"the run took more than {self._timeout:g} s and was stopped"
-            return worker.land(Failure("timeout", message))
         if tag == _guard.ANSWER:
             return worker.land(unpack(body))
-        return self._lost(worker)
-
-    def _count_death(self, how: str) -> None:
-        self._deaths += 1
-        if self._deaths >= _LOADS:
+        if tag == _guard.READY:
+            worker.ready = True
+            return None
+        if tag == _guard.BROKEN:
+            raise CampaignError(body.decode())
+        if tag == _guard.UNLOADABLE:
             raise CampaignError(
-                f"a worker process {how}, {_LOADS} times in a row; call the function directly to see why it crashes"
+                f"a worker process cannot load the function ({body.decode()}); define it in a module or script file "
+                "that can be imported, with the call of run under if __name__ == '__main__':, or use executor='threads'"
             )
-
-    def _lost(self, worker: _Worker) -> Landing | None:
-        """A guard itself is gone, killed from outside."""
+        # The guard itself is gone.
         self._workers.remove(worker)
         worker.end(at_once=True)
-        if not worker.ready:
-            self._count_death("ended before it was ready")
-        return worker.land(Failure("worker", "the worker process died: it was killed from outside"))
+        if not worker.ready and worker.number is None:
+            raise CampaignError("a worker process was killed from outside before it was ready; start again")
+        return worker.land(Answer([], None, Failure("worker", "the worker process died: it was killed from outside")))
 
     def close(self, *, at_once: bool) -> None:
         """End every worker and all it started."""
@@ -218,7 +180,6 @@ class _Worker:
     def __init__(self, setup: bytes, events: queue.Queue[tuple[_Worker, bytes, bytes]]) -> None:
         self.number: int | None = None
         self.ready = False
-        self._setup, self._job = setup, b""
         theirs, self._jobs = os.pipe()
         self._answers, ours = os.pipe()
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
@@ -247,20 +208,12 @@ class _Worker:
 
     def assign(self, number: int, job: bytes) -> None:
         """Give it a run."""
-        self.number, self._job = number, job
+        self.number = number
         self._send(_guard.JOB, job)
 
-    def load_again(self) -> None:
-        """Start over after a death while loading, with the same run if it had one."""
-        if self.number is None:
-            self._send(_guard.SETUP, self._setup)
-        else:
-            self._send(_guard.JOB, self._job)
-
-    def land(self, outcome: Answer | Failure) -> Landing | None:
+    def land(self, answer: Answer) -> Landing | None:
         """The answer of the run it was at."""
         number, self.number = self.number, None
-        answer = Answer([], None, outcome) if isinstance(outcome, Failure) else outcome
         return None if number is None else (number, answer)
 
     def dismiss(self, *, at_once: bool) -> None:
@@ -312,11 +265,4 @@ def _setup(task: Task) -> bytes:
             "style": task.style,
             "timeout": task.timeout,
         }
-    )
-
-
-def _unloadable(reason: str) -> str:
-    return (
-        f"a worker process cannot load the function ({reason}); define it in a module or script file that can be "
-        "imported, with the call of run under if __name__ == '__main__':, or use executor='threads'"
     )

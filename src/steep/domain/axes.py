@@ -78,14 +78,10 @@ class Axis:
     def check(self, name: str) -> None:
         """Reject ends that are not finite, reversed or equal."""
         low, high = self.low, self.high
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise InputError(
-                f"bounds of axis {name!r} are ({low:g}, {high:g}); expected finite numbers; choose a range"
-            )
         if not np.isfinite(high - low):
             raise InputError(
-                f"bounds of axis {name!r} are ({low:g}, {high:g}), further apart than floats reach; choose a smaller "
-                "range or unit"
+                f"bounds of axis {name!r} are ({low:g}, {high:g}); expected finite numbers, not further apart than "
+                "floats reach; choose another range or unit"
             )
         if low > high:
             raise InputError(f"bounds of axis {name!r} are reversed: ({low:g}, {high:g}); use ({high:g}, {low:g})")

@@ -10,6 +10,7 @@ import typer.main
 
 from steep.campaign import Campaign
 from steep.cli import app, main
+from steep.cli.campaign.settings import read_settings
 
 # Each public name of a campaign: its command, or the reason why there is none.
 COMMANDS = {
@@ -110,16 +111,17 @@ def test_a_campaign_starts_from_a_table_of_earlier_runs(here):
 
 
 def test_init_writes_a_file_that_runs(here, capsys):
-    (here / "solver").write_text('#!/bin/sh\necho "$1"\n')
+    (here / "solver").write_text('#!/bin/sh\necho "$2"\n')
     (here / "solver").chmod(0o755)
-    assert campaign("init", "case.toml", "--command", "./solver {u0}", "--bounds", "u0=0:1,m={a|b}") == 2
-    assert not (here / "case.toml").exists()
-    assert campaign("init", "case.toml", "--command", "./solver {u0}", "--bounds", "u0=1e-3:1:log", "-n", 12) == 0
-    entries = tomllib.loads((here / "case.toml").read_text())
-    assert entries["bounds"] == {"u0": "1e-3:1:log"}
+    assert campaign("init", "case.toml") == 0
+    text = (here / "case.toml").read_text()
+    assert tomllib.loads(text)["bounds"] == {"u0": "0:1", "t": "0.1:10:log"}
+    everything = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
+    (here / "all.toml").write_text(everything)
+    assert read_settings(here / "all.toml").templates == {"case.in": "case.template"}
     assert campaign("init", "case.toml") == 2  # not replaced without --force
-    assert campaign("run", "case.toml") == 0
-    with Campaign(storage="case.db") as store:
+    assert campaign("run", "case.toml", "-n", 12) == 0
+    with Campaign(storage="campaign.db") as store:
         assert store.n_done == 12
 
 

@@ -87,7 +87,7 @@ def test_weights_are_loaded_first(here):
         (["--train", "train.npz", "--validation", "t.parquet"], "--validation t.parquet is not an .npz file"),
         (["--train", "t.pt"], "--train t.pt is not an .npz file"),
         (["--train", "damaged.npz"], "damaged.npz cannot be read"),
-        (["--train", "train.npz", "--weights", "t.pt"], "--weights t.pt is not a .safetensors file; convert it with"),
+        (["--train", "train.npz", "--weights", "t.pt"], "--weights t.pt does not fit model:network"),
         (["--train", "names.npz"], "names.npz holds a, b; expected X and y"),
         (["--train", "objects.npz"], "objects.npz cannot be read"),
         (["--train", "one.npy"], "--train one.npy is not an .npz file"),
@@ -113,15 +113,6 @@ def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
     assert len(lines) == 1
     assert message in lines[0]
     assert not list(here.glob("*.safetensors"))
-
-
-@pytest.mark.parametrize("file", ["net.pt", "net.pth", "net.safetensors", "net.onnx", "nets/net.bin"])
-def test_a_file_of_weights_is_no_network(here, arrays, capsys, file):
-    assert main(["improve", file, "--train", "train.npz"]) == 2
-    error = capsys.readouterr().err
-    assert f"{file} is a file of weights; expected a Python function that builds the network" in error
-    assert "model.py:network" in error
-    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["X", "np", "taking", "number"])

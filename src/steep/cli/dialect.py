@@ -24,7 +24,6 @@ _SAMPLE_BYTES, _SAMPLE_ROWS = 2**18, 500
 _SEPARATORS = (",", ";", "\t", "|")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _COMMA = re.compile(r"[+-]?\d+,\d+")
-_NAMES = {"\t": "tabs", " ": "spaces"}
 
 # Missing values in any column, and among dates and numbers only: among names they are names.
 _MISSING = ["", "?", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
@@ -51,7 +50,7 @@ class Dialect:
     decimal: str = "."
 
     def __str__(self) -> str:
-        fields = _NAMES.get(self.separator, repr(self.separator))
+        fields = "tabs" if self.separator == "\t" else repr(self.separator)
         marks = ", decimal commas" if self.decimal == "," else ""
         return f"CSV separated by {fields}, {self.encoding.upper()}{marks}"
 
@@ -91,17 +90,14 @@ def _fields(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """The separator that gives the same number of fields, two or more, in the most rows; or spaces if there is none."""
+    """The separator that gives the same number of fields, two or more, in the most rows."""
     scores = {}
     for separator in _SEPARATORS:
         rows = _fields(lines, separator)
         width = len(rows[0]) if rows else 0
         if width > 1:
             scores[separator] = (sum(len(row) == width for row in rows) / len(rows), width)
-    if scores:
-        return max(scores, key=lambda separator: scores[separator])
-    by_spaces = {len(row) for row in _fields(lines, " ")}
-    return " " if len(by_spaces) == 1 and by_spaces != {1} else ","
+    return max(scores, key=lambda separator: scores[separator], default=",")
 
 
 def _decimal(lines: Sequence[str], separator: str) -> str:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from steep.nn import Improvement
 
 EXAMPLE = "steep improve model:network --train train.npz --validation val.npz"
-_WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".onnx", ".safetensors")
 _INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
 
 _NETWORK = "Your trained network, or a function without arguments that returns it."
@@ -112,11 +111,6 @@ def samples_of(path: Path, arrays: dict[str, Any]) -> tuple[Any, Any]:
 
 def load_network(text: str, weights: Path | None) -> Any:
     """The network behind ``module:name``, with the weights of a file if there is one."""
-    if ":" not in text and text.lower().endswith(_WEIGHTS):
-        raise InputError(
-            f"{text} is a file of weights; expected a Python function that builds the network, as model.py:network; "
-            "pass its weights with --weights as .safetensors"
-        )
     model = options.load_target(text)
     wanted = "expected a torch network, or a function without arguments that returns it"
     if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
@@ -128,11 +122,6 @@ def load_network(text: str, weights: Path | None) -> Any:
         raise InputTypeError(f"{text} is a {type(model).__name__}; {wanted}")
     if weights is None:
         return model
-    if weights.suffix.lower() in _WEIGHTS[:-1]:
-        raise InputError(
-            f"--weights {weights} is not a .safetensors file; convert it with safetensors.torch.save_file("
-            f"torch.load({str(weights)!r}, weights_only=True), {str(weights.with_suffix('.safetensors'))!r})"
-        )
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 

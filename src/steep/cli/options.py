@@ -162,18 +162,13 @@ def load_target(text: str, *, folder: Path | None = None) -> Any:
 def _module(name: str, text: str, folder: Path) -> Any:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or name
-        if name != missing and not name.startswith(f"{missing}."):
-            why = f"{name} imports {missing!r}, which is not installed; install it first"
-        else:
-            why = (
-                f"cannot find module {missing!r} in {folder} or among the installed packages; start steep in the "
-                "folder of the file, or install it"
-            )
-        raise InputError(f"{text!r}: {why}") from error
     except (Exception, SystemExit) as error:  # a script may end as it is imported
         why = f"importing {name} raises {type(error).__name__}: {error}; expected a module that imports"
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            why = (
+                f"cannot find module {error.name!r} in {folder} or among the installed packages; start steep in the "
+                "folder of the file, or install it"
+            )
         raise InputError(f"{text!r}: {why}") from error
 
 

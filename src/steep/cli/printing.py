@@ -5,7 +5,6 @@ With ``--json`` the result is one JSON object and the only thing on stdout.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -147,25 +146,17 @@ def aside(name: str = "your code") -> Iterator[None]:
         os.close(kept)
 
 
-@contextmanager
-def following(*, as_json: bool) -> Iterator[Callable[[Mapping[str, Any], Sequence[str]], None]]:
-    """Show a result that changes: in one place on a terminal, as lines elsewhere, each change once."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+def following(*, as_json: bool) -> Callable[[Mapping[str, Any], list[str]], None]:
+    """What shows a result that changes, each change once: in one place on a terminal, as lines elsewhere."""
+    last: list[str] = []
 
-    last: list[Any] = [None]
-    with contextlib.ExitStack() as stack:
-        live = None
-        if not as_json and sys.stdout.isatty():
-            live = stack.enter_context(Live(console=Console(markup=False), auto_refresh=False))
+    def show(figures: Mapping[str, Any], lines: list[str]) -> None:
+        if lines == last:
+            return
+        if last and not as_json and sys.stdout.isatty():
+            print(f"\x1b[{len(last)}F\x1b[J", end="")  # up to the first line, and clear from there
+        finish(figures, lines, as_json=as_json)
+        sys.stdout.flush()
+        last[:] = lines
 
-        def show(figures: Mapping[str, Any], lines: Sequence[str]) -> None:
-            if live is not None:
-                live.update(Text(printable("\n".join(lines))), refresh=True)
-            elif last[0] != lines:
-                finish(figures, lines, as_json=as_json)
-                sys.stdout.flush()
-            last[0] = lines
-
-        yield show
+    return show

@@ -172,8 +172,6 @@ def _open(path: Path, decimal: str | None) -> Table:
 def _from_text(path: Path, text: Text) -> Table:
     dialect = text.dialect
     body = text.raw if dialect.encoding == "utf-8" else text.raw.decode(dialect.encoding).encode()
-    if dialect.separator == " ":
-        body = b"\n".join(b" ".join(line.split()) for line in body.splitlines())
     has_quotes = b'"' in body
     parsing = arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=has_quotes)
     cells = arrow_csv.ConvertOptions(null_values=GAPS, strings_can_be_null=False, decimal_point=dialect.decimal)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 EXAMPLE = "steep weight iris.csv --target kind -m 40 -o weighted.parquet"
 _WEIGHTS = "sample_weight"
 _UNTESTED = "Whether these weights help was not tested: without -m, held-out folds of a model decide."
-# Scores of the class that is labelled 1; each has a mean over all classes, called …_macro.
-_ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 # Suffixes of files that hold the weights alone.
 _ALONE = (".npy", ".txt")
 
@@ -192,8 +190,10 @@ def _not_fitted(name: str, scoring: str | None, error: Exception) -> InputError:
         return InputError(
             f"{name} cannot be fitted to this table ({one_line(error)}); check its columns, or choose another --model"
         )
-    instead = f"try --scoring {scoring}_macro" if scoring in _ONE_CLASS else "choose another score"
-    return InputError(f"--scoring {scoring} does not work with {name} and this target ({one_line(error)}); {instead}")
+    return InputError(
+        f"--scoring {scoring} does not work with {name} and this target ({one_line(error)}); choose another score, "
+        "such as f1_macro for f1"
+    )
 
 
 def _of_all_rows(search: Any, X: Any, y: Any, share: float, groups: Any) -> FloatArray:

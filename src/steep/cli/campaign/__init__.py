@@ -15,7 +15,7 @@ __all__ = ["app"]
 _STATUS = "steep campaign status campaign.db --watch"
 
 app = typer.Typer(help="Run an expensive simulator where it varies, and look after it.", epilog=example(_STATUS))
-add(app, "init", init_command, 'steep campaign init case.toml --bounds "u0=0:1,t=0.1:10:log"')
+add(app, "init", init_command, "steep campaign init case.toml")
 add(app, "run", run_command, 'steep campaign run --command "./solver --u0 {u0}" --bounds u0=0:1 --runs 24')
 add(app, "submit", submit_command, "steep campaign submit case.toml --in-flight 50 --time 2:00:00")
 add(app, "ask", ask_command, 'steep campaign ask campaign.db -n 20 --lease "12 h" -o points.csv')

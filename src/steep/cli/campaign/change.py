@@ -24,7 +24,6 @@ Where = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALU
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the event.")]
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or JSON.", show_default=False)]
 _OUTPUTS = "Columns that are outputs, with commas; others are left out. Default all."
-_FILE = "Write them to this file: .csv or .parquet."
 
 
 def import_command(
@@ -87,24 +86,14 @@ def forget_command(
     finish({"forgotten": n}, [f"{n:,} runs were forgotten"], as_json=as_json)
 
 
-def events_command(
-    store: Store = DEFAULT,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help=_FILE)] = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
+def events_command(store: Store = DEFAULT, as_json: options.Json = False) -> None:
     """List what was changed after it had been recorded: when, which run, what it was and what it became."""
-    from steep.cli.tables import write_frame
-
-    options.check_destination(output, options.FRAMES, force=force)
     with read_campaign(store, warns=False) as campaign:
         frame = campaign.events()
     frame["detail"] = frame.detail.map(str)
-    if output is not None:
-        write_frame(output, frame)
     rows = zip(frame.kind, frame.run.fillna(0).astype(int).tolist(), frame.detail, strict=True)
     lines = [table_of(["event", "run", "detail"], rows)] if len(frame) else ["nothing was changed"]
-    finish({"events": frame.to_dict("records"), "output": output}, lines, as_json=as_json)
+    finish({"events": frame.to_dict("records")}, lines, as_json=as_json)
 
 
 def _chosen(texts: list[str], frame: pd.DataFrame) -> list[int]:

@@ -6,7 +6,6 @@ Repeated after anything, ``run`` and ``submit`` resume; nothing has to stay aliv
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from importlib.resources import files
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _FILE = Path("case.toml")
-_SOLVER = "./solver --u0 {u0} --t {t}"
 _ANSWERS = "How a program answers: json (default), csv, or a regular expression."
 _FAILURES = "Runs in a row that may fail in one way; default 20, 0 is any."
 _STOP = "Stop when the error of the surrogate is certified to be at most this."
@@ -39,29 +37,14 @@ _WATCH = "Keep the queue filled until all is done; Ctrl-C leaves the queue as it
 
 def init_command(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = _FILE,
-    command: Annotated[str, typer.Option("--command", help="Your simulator as a program.")] = _SOLVER,
-    bounds: options.Bounds = "u0=0:1,t=0.1:10:log",
-    runs: Annotated[int, typer.Option("-n", "--runs", min=1, help="Runs in all.")] = 200,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Write a campaign file with an example of each entry, to be edited."""
     options.check_destination(path, (".toml",), force=force)
-    names = tuple(options.parse_bounds(bounds))
-    program_of(Settings(command=command), names)
-    entries = options.ENTRY.findall(bounds or "")
-    text = (files("steep.cli.campaign") / "example.toml").read_text(encoding="utf-8").format(
-        name=path.name, store=_quoted(path.with_suffix(".db").name), command=_quoted(command), runs=runs,
-        constraint=_quoted(f"{names[0]} <= 0.9"),
-        bounds="\n".join(f"{_quoted(name)} = {_quoted(entry.strip())}" for name, entry in entries),
-    )  # fmt: skip
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    text = (files("steep.cli.campaign") / "example.toml").read_bytes()
+    write_whole(path, lambda temporary: temporary.write_bytes(text))
     finish({"output": path}, [f"{path}: edit it, then run steep campaign run {path}"], as_json=as_json)
-
-
-def _quoted(text: str) -> str:
-    """Text as TOML and JSON both write it."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def run_command(
@@ -231,7 +214,8 @@ def submit_command(
             if progress.stopped is not None:
                 note(f"nothing more is submitted: {progress.stopped}")
             return
-        with following(as_json=as_json) as show, contextlib.suppress(KeyboardInterrupt):
+        show = following(as_json=as_json)
+        with contextlib.suppress(KeyboardInterrupt):
             stop = stopper(campaign, settings.stop_when(), campaign._n_initial_of(settings.runs))
             slurm.run(
                 campaign, progress, stopper=stop, pace=interval, show=lambda now: show(*_described(campaign, now))

@@ -47,8 +47,8 @@ def status_command(
             figures, lines = describe_status(campaign.status())
             finish(figures, lines, as_json=as_json)
             return
-        with following(as_json=as_json) as show, contextlib.suppress(KeyboardInterrupt):  # a clean end as well
-            is_running = True
+        show, is_running = following(as_json=as_json), True
+        with contextlib.suppress(KeyboardInterrupt):  # a clean end as well
             while is_running:
                 move_on(settings)
                 status = campaign.status()

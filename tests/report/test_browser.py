@@ -165,12 +165,10 @@ def test_equal_weights_offer_no_slider(written, visit):
     assert "same weight" in there.page.inner_text(".verdict")
 
 
-def test_a_design_shows_pairs_the_error_and_slices(written, visit):
+def test_a_design_shows_points_slices_and_the_latest_results(written, visit):
     there = visit(written("design"))
-    assert there.page.eval_on_selector_all("img.picture", "all => all.map(one => one.naturalWidth > 100)") == [True] * 3
-    errors = [float(text) for text in column(there, "runs", 7)]
-    assert errors == sorted(errors, reverse=True)
-    assert len(errors) == 100
+    assert there.page.eval_on_selector_all("img.picture", "all => all.map(one => one.naturalWidth > 100)") == [True] * 2
+    assert [int(text) for text in column(there, "runs", 0)] == [*range(119, 19, -1)]
 
 
 def test_a_campaign_tells_what_failed_without_obeying_it(written, visit):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,26 +85,24 @@ def _line(plan: Drawable, ax: Axes, function: Function | None, output: int, fail
     _crosses(ax, failed, 0)
     span(ax, axis, along="x")
     ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
-    _fill_variation(plan, ax)
     legend(ax)
-
-
-def _fill_variation(plan: Drawable, ax: Axes) -> None:
     known = np.isfinite(plan.variation)
-    if not known.any():
-        return
-    order = np.argsort(plan.X[known, 0])
-    right = ax.twinx()
-    right.fill_between(plan.X[known, 0][order], plan.variation[known][order], color=DRAWN, alpha=0.12, lw=0)
-    right.set_ylabel("variation", color=QUIET)
-    right.set_ylim(bottom=0)
-    right.spines[["top"]].set_visible(False)
-    ax.set_zorder(right.get_zorder() + 1)
-    ax.patch.set_visible(False)
+    if known.any():
+        order = np.argsort(plan.X[known, 0])
+        right = ax.twinx()
+        right.fill_between(plan.X[known, 0][order], plan.variation[known][order], color=DRAWN, alpha=0.12, lw=0)
+        right.set_ylabel("variation", color=QUIET)
+        right.set_ylim(bottom=0)
+        right.spines[["top"]].set_visible(False)
+        ax.set_zorder(right.get_zorder() + 1)
+        ax.patch.set_visible(False)
 
 
 def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | None) -> None:
-    _scatter(plan, ax, across, up)
+    """Points over two inputs: the start, even points and placed points."""
+    for rows, (label, colour, mark, size) in _parts(plan):
+        x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
+        ax.scatter(x, y, s=size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
     _crosses(ax, failed, across, up)
     span(ax, plan.domain.axes[across], along="x")
     span(ax, plan.domain.axes[up], along="y")
@@ -117,13 +114,6 @@ def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, 
     """Rows of each part of a design, and how it is drawn; parts without a point are left out."""
     rows = (plan.is_initial, ~plan.is_initial & ~plan.is_placed, plan.is_placed)
     return [(part, look) for part, look in zip(rows, _GROUPS, strict=True) if part.any()]
-
-
-def _scatter(plan: Drawable, ax: Axes, across: int, up: int) -> None:
-    """Points over two inputs: the start, even points and placed points."""
-    for rows, (label, colour, mark, size) in _parts(plan):
-        x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
-        ax.scatter(x, y, s=size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
 
 
 def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None) -> None:
@@ -170,32 +160,22 @@ def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
     rows, predicted, ask = plan._quick_surrogate()
     place = int(np.argmax(np.abs(predicted[:, number] - plan.labels[rows, number])))
     worst, foretold = int(rows[place]), float(predicted[place, number])
+    told = plan.labels[worst, number]
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
     panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
     for ax, column in zip(panels, map(int, order), strict=True):
-        _slice(plan, tidy(ax), ask, plan.X[worst], column, number)
-        _mark(ax, plan.X[worst, column], plan.labels[worst, number], foretold)
+        axis = plan.domain.axes[column]
+        values = axis.along(_STEPS)
+        X = np.repeat(plan.X[worst][None], len(values), axis=0)
+        X[:, column] = values
+        style = {"marker": "s", "ls": ""} if axis.n_values <= 20 else {"lw": 1.6}
+        tidy(ax).plot(values, ask(X)[:, number], color=CURVE, label="surrogate", **style)
+        x = plan.X[worst, column]
+        ax.plot([x, x], [told, foretold], color=QUIET, lw=1, ls=":")
+        ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
+        ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")
+        span(ax, axis, along="x")
+        ax.set_xlabel(name_of(plan.domain.names[column]))
     panels[0].set_ylabel(name_of(plan.output_names[number]))
     legend(panels[0])
     return panels
-
-
-def _slice(
-    plan: Drawable, ax: Any, ask: Callable[[FloatArray], FloatArray], centre: FloatArray, column: int, output: int
-) -> None:
-    axis = plan.domain.axes[column]
-    values = axis.along(_STEPS)
-    X = np.repeat(centre[None], len(values), axis=0)
-    X[:, column] = values
-    heights = ask(X)[:, output]
-    style = {"marker": "s", "ls": ""} if axis.n_values <= 20 else {"lw": 1.6}
-    ax.plot(values, heights, color=CURVE, label="surrogate", **style)
-    span(ax, axis, along="x")
-    ax.set_xlabel(name_of(plan.domain.names[column]))
-
-
-def _mark(ax: Any, x: float, told: float, foretold: float) -> None:
-    """The result that is predicted worst, and its prediction."""
-    ax.plot([x, x], [told, foretold], color=QUIET, lw=1, ls=":")
-    ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
-    ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")

@@ -17,7 +17,6 @@ import pandas as pd
 from steep._validation import FloatArray, IntArray
 from steep.campaign import Campaign
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import deviations
 from steep.report.page import cell_of, check_text, verdict_of, write_page
 from steep.sampling import Design
 
@@ -166,16 +165,14 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
     'improvement.html'
     """
     if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
-        raise InputTypeError(
-            f"improvement is a {type(improvement).__name__}; expected an Improvement; pass what steep.nn.improve "
-            "returned"
-        )
+        raise InputTypeError(f"improvement is a {type(improvement).__name__}; expected what steep.nn.improve returned")
     heads = improvement.candidates
     rows = [[cell_of(value) for value in row] for row in heads.head(_MOST_HEADS).itertuples(index=False)]
     about = (
         "Gain of the best head of each kind over the original one on held-out data, with 95 % intervals that hold for "
         "all heads tried at once. An interval that includes zero proves nothing."
     )
+    tried = _table("heads", "Every head tried", list(heads.columns), rows, _cut_at(len(rows), len(heads), "heads"))
     return _write(
         path,
         check_text(title, name="title", default="What a new head gains"),
@@ -183,9 +180,7 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
         verdict=verdict_of(improvement.verdict),
         note=improvement.note.replace("in the table", "on this page"),
         pictures=[{"source": _inline(improvement.plot()), "about": about}],
-        tables=[
-            _table("heads", "Every head tried", list(heads.columns), rows, _cut_at(len(rows), len(heads), "heads"))
-        ],
+        tables=[tried],
     )
 
 
@@ -243,27 +238,14 @@ def _cut_at(n_listed: int, n: int, what: str) -> str:
 
 
 def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
-    """The results predicted worst from the others, or the first ones where there are too few to predict."""
-    n, outputs, more = len(plan.X), list(plan.output_names), [list[Any]()] * _MOST_ROWS
-    worst: IntArray = np.arange(min(n, _MOST_ROWS))
-    try:
-        known, predicted, _ = plan._quick_surrogate()
-    except InputError:
-        judged = False
-    else:
-        errors = np.abs((predicted - plan.labels[known]) / deviations(plan.labels)).max(axis=1)
-        places = np.argsort(-errors, kind="stable")[:_MOST_ROWS]
-        judged, worst, more = True, known[places], [[*predicted[place], errors[place]] for place in places]
+    """The latest results."""
+    listed = np.arange(len(plan.X))[::-1][:_MOST_ROWS]
     rows = [
-        [cell_of(value) for value in (numbers[row], *point.values(), *plan.labels[row], *further)]
-        for row, point, further in zip(worst, plan.domain.decode(plan.X[worst]), more, strict=False)
+        [cell_of(value) for value in (numbers[row], *point.values(), *plan.labels[row])]
+        for row, point in zip(listed, plan.domain.decode(plan.X[listed]), strict=True)
     ]
-    names = [word, *plan.domain.names, *outputs]
-    names += [*(f"predicted {name}" for name in outputs), "error"] if judged else []
-    note = _cut_at(len(rows), n, "results")
-    if judged:
-        note += " Errors are cross-validated, in standard deviations of the output."
-    return _table("runs", "The results predicted worst" if judged else "The results", names, rows, note)
+    names = [word, *plan.domain.names, *plan.output_names]
+    return _table("runs", "The latest results", names, rows, _cut_at(len(rows), len(plan.X), "results"))
 
 
 def _inputs(campaign: Campaign, rows: Sequence[Any]) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
-from steep._sklearn import count_samples, take_rows
 from steep._validation import FloatArray, IntArray, one_line, shown
 from steep.exceptions import InputError, InputTypeError, MissingExtraError
 from steep.labels import Labels, check_labels, infer_task
@@ -32,12 +31,11 @@ _LARGEST = 96
 _LARGEST_NUMBER = 2**32 - 1
 
 
-def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[str, Any]]:
-    """Coordinates of some rows of ``X``, packed; the first two are what the map opens with.
+def axes_of(frame: pd.DataFrame, label: tuple[str, Any]) -> list[dict[str, Any]]:
+    """Coordinates of samples, packed; the first two are what the map opens with.
 
     ``label`` has a name and a number per row: the second axis if there is one feature alone.
     """
-    frame = _frame_of(take_rows(X, rows), "X")
     columns = [frame.iloc[:, place] for place in range(frame.shape[1]) if _is_number(frame.dtypes.iloc[place])]
     numbers = [(_name_of(column.name), column.to_numpy(dtype=np.float64, na_value=np.nan)) for column in columns]
     features = [(name, values) for name, values in numbers if np.isfinite(values).all()][:_MOST_FEATURES]
@@ -71,7 +69,7 @@ def _array_of(values: Any, name: str) -> npt.NDArray[Any]:
         ) from error
 
 
-def _frame_of(table: Any, name: str) -> pd.DataFrame:
+def frame_of(table: Any, name: str) -> pd.DataFrame:
     """A table of pandas, polars or NumPy as one of pandas."""
     if isinstance(table, pd.DataFrame):
         return table
@@ -81,18 +79,6 @@ def _frame_of(table: Any, name: str) -> pd.DataFrame:
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_columns)")
     return pd.DataFrame(array)
-
-
-def count_rows(data: Any, name: str) -> int:
-    """Rows of a table, or an error that says what is not a table."""
-    try:
-        if isinstance(data, str | bytes | Mapping):
-            raise TypeError(type(data).__name__)
-        return int(count_samples(data))
-    except TypeError as error:
-        raise InputTypeError(
-            f"{name} is {shown(data)}, not data ({one_line(error)}); expected one row per sample"
-        ) from error
 
 
 def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
@@ -142,7 +128,7 @@ class _Columns:
     """The first columns of the user's table."""
 
     def __init__(self, table: Any, n_samples: int, target: str) -> None:
-        frame = pd.DataFrame(index=range(n_samples)) if table is None else _frame_of(table, "table")
+        frame = pd.DataFrame(index=range(n_samples)) if table is None else frame_of(table, "table")
         if len(frame) != n_samples:
             raise InputError(f"table has {len(frame)} rows for {n_samples} samples; expected one per sample")
         places = [place for place, name in enumerate(frame.columns) if str(name) != target]

@@ -17,7 +17,7 @@ import numpy as np
 from steep._validation import FloatArray, IntArray, check_sample_weight, check_size
 from steep.labels import Labels
 from steep.report.page import check_text, cut, number, pack, verdict_of, write_page
-from steep.report.samples import Cards, axes_of, count_rows, read_labels
+from steep.report.samples import Cards, axes_of, frame_of, read_labels
 from steep.rescaling import effective_samples
 
 # Points of a map, which a canvas draws again while a slider moves; rows of the table, which all stand in the page.
@@ -82,20 +82,23 @@ def weighting_page(
     >>> file.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    n_samples = count_rows(X, "X")
+    frame = frame_of(X, "X")
+    n_samples = len(frame)
     labels = read_labels(y, n_samples)
     known = check_sample_weight(weights, n_samples, name="weights")
     check_size(known, "weights")
     share, ratio = shares_of(known)
     points, heaviest = chosen_rows(known)
     target = check_text(target, name="target")
-    table = X if images is None and texts is None else None
-    cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=getattr(X, "index", None))
-    colours, names = _label_columns(labels)
+    table = frame if images is None and texts is None else None
+    cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=frame.index)
+    # A number for each label to colour by, and the names of the classes.
+    colours = labels.array[:, 0] if labels.codes is None else labels.codes
+    names = None if labels.codes is None or labels.classes is None else [cut(str(name)) for name in labels.classes]
     data = {
         "n": int((~np.isnan(share)).sum()),
         "ratio": ratio,
-        "axes": axes_of(X, points, (target, colours[points])),
+        "axes": axes_of(frame.iloc[points], (target, colours[points])),
         "rows": pack(cards.numbers[points], "u4"),
         "share": pack(np.nan_to_num(share[points], nan=-1.0)),
         "quantiles": pack(quantiles_of(share, _MOST_QUANTILES)),
@@ -142,13 +145,6 @@ def _shown(n_points: int, n_samples: int) -> str:
         f"{n_points:,} of {n_samples:,} rows are on the map: the {MOST_ROWS} heaviest, and others drawn at random. "
         "Distribution and figures are of all rows."
     )
-
-
-def _label_columns(labels: Labels) -> tuple[Any, list[str] | None]:
-    """A number for each label to colour by, and the names of the classes."""
-    if labels.codes is None or labels.classes is None:
-        return labels.array[:, 0], None
-    return labels.codes, [cut(str(name)) for name in labels.classes]
 
 
 def _groups(share: FloatArray, labels: Labels) -> list[dict[str, Any]]:

@@ -5,7 +5,9 @@ import pytest
 from scipy.stats import qmc
 
 import steep
+from steep.sampling.simulator import Simulator
 from steep.surrogate import Certificate
+from steep.surrogate._emulate import Checks
 from steep.surrogate.certificate import mean_bound
 
 
@@ -98,7 +100,12 @@ def test_further_looks_cost():
     errors = np.abs(np.random.default_rng(0).standard_normal((40, 1)))
     from steep.surrogate.certificate import certify
 
-    bounds = [certify(errors, [3.0], np.ones(1), ["y"], n_runs=99, look=k, independent=True).worst() for k in (1, 2, 5)]
+    bounds = [
+        certify(
+            errors, np.ones(40), np.array([[3.0], [9.0]]), np.ones(1), ["y"], n_runs=99, look=k, independent=True
+        ).worst()
+        for k in (1, 2, 5)
+    ]
     assert bounds[0] < bounds[1] < bounds[2]
 
 
@@ -106,10 +113,35 @@ def test_the_percentile_is_the_order_statistic_of_the_binomial_distribution():
     from steep.surrogate.certificate import certify
 
     few, enough = (
-        certify(np.arange(float(n))[:, None], [0.0], np.ones(1), ["y"], n_runs=99, look=1, independent=True)
+        certify(
+            np.arange(float(n))[:, None],
+            np.ones(n),
+            np.zeros((2, 1)),
+            np.ones(1),
+            ["y"],
+            n_runs=99,
+            look=1,
+            independent=True,
+        )
         for n in (58, 59)
     )
     assert isinstance(few, Certificate)
     assert few.outputs[0].percentile is None
     assert enough.outputs[0].percentile == 58.0
     assert enough.share_unseen == pytest.approx(1 - 0.05 ** (1 / 59))
+
+
+def test_weights_undo_that_check_runs_are_drawn_where_errors_are_expected():
+    """The weighted mean of any function is that over the domain, and half of it is drawn evenly."""
+    X = np.random.default_rng(0).random((60, 3))
+    model = steep.Surrogate([(0, 1)] * 3, candidates=["rough"], random_state=0).fit(X, front(X))
+    checks = Checks(Simulator(front, model.box), np.random.default_rng(1), 1)
+    checks.draw(4000, model)
+    drawn, weights = checks.X, checks.weights
+    fresh = np.random.default_rng(2).random((4000, 3))
+    squares, even = ((front(at) - model.predict(at)) ** 2 for at in (drawn, fresh))
+    assert weights.mean() == pytest.approx(1.0, abs=0.05)
+    assert weights.max() <= 2.0
+    assert np.mean(weights * squares) == pytest.approx(even.mean(), rel=0.15)
+    assert np.std(weights * squares) < 0.8 * np.std(even)
+    assert np.mean(weights * drawn[:, 0]) == pytest.approx(0.5, abs=0.03)

@@ -205,7 +205,16 @@ def test_it_is_a_regressor_of_scikit_learn():
 
 def test_a_certificate_shows_itself_in_a_notebook_with_names_as_text():
     errors = np.array([[0.1], [-0.2], [0.1], [0.05]])
-    found = certify(errors, [0.3], np.ones(1), ["<b>lift"], n_runs=20, look=1, independent=True)
+    found = certify(
+        errors,
+        np.ones(len(errors)),
+        np.array([[0.3], [0.09]]),
+        np.ones(1),
+        ["<b>lift"],
+        n_runs=20,
+        look=1,
+        independent=True,
+    )
     shown = found._repr_html_()
     assert "&lt;b&gt;lift: RMSE" in shown
     assert "<b>lift" not in shown

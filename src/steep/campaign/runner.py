@@ -22,7 +22,7 @@ from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import Crew, Inline, Landing, Processes, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.sampling.pool import among
-from steep.surrogate.fit import checks_to_make, is_due, trained
+from steep.surrogate.fit import checks_to_make, is_due
 from steep.surrogate.surrogate import Surrogate
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class _CertifiedError:
         self._fitted_at = n
         names = campaign.outputs or tuple(f"y{i}" for i in range(labels.shape[1]))
         generator = np.random.default_rng([campaign._seed, n])
-        model = trained(campaign.box, X[rows], labels[rows], names[: labels.shape[1]], generator)
+        model = Surrogate(campaign.box)._train(campaign.box, X[rows], labels[rows], names[: labels.shape[1]], generator)
         wanted = checks_to_make(model, self.tolerance, self.campaign.journal.looks() + 1, n, absolute=self.absolute)
         if wanted is not None:
             self._model, self._wanted = model, max(wanted, self._wanted)

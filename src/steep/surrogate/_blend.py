@@ -44,16 +44,13 @@ class Blend(NamedTuple):
     betas: FloatArray
     floor: float
     scores: dict[str, float]
+    # Expected errors of the runs, each from the other folds; not kept in files.
+    sizes: FloatArray = np.empty(0)
 
     @property
     def rmse(self) -> float:
         """RMSE over the domain by cross-validation, in units of the output."""
         return self.deviation * self.floor / _FLOOR
-
-    @property
-    def largest(self) -> float:
-        """The largest error of a run by cross-validation, in units of the output."""
-        return self.deviation * float(self.errors.max(initial=0.0))
 
     def predict(self, at: FloatArray) -> FloatArray:
         """Values in units of the output."""
@@ -87,23 +84,23 @@ class Blend(NamedTuple):
     @classmethod
     def of_arrays(cls, arrays: Arrays) -> Blend:
         """Undo :meth:`arrays`."""
-        members = []
-        for i, kind in enumerate(arrays["kinds"].tolist()):
-            start = f"member{i}."
-            own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-            members.append(Member(kind, own))
+        kinds = enumerate(arrays["kinds"].tolist())
+        members = tuple(Member(kind, part(arrays, f"member{i}.")) for i, kind in kinds)
         mean, deviation, floor = arrays["scale"].tolist()
         scores = dict(zip(arrays["score_names"].tolist(), arrays["score_values"].tolist(), strict=True))
-        return cls(
-            mean, deviation, tuple(members), arrays["weights"], arrays["points"], arrays["errors"], arrays["betas"],
-            floor, scores,
-        )  # fmt: skip
+        weights, points, errors, betas = (arrays[name] for name in ("weights", "points", "errors", "betas"))
+        return cls(mean, deviation, members, weights, points, errors, betas, floor, scores)
 
 
-def constant(value: float, n_coordinates: int) -> Blend:
+def part(arrays: Arrays, start: str) -> Arrays:
+    """The arrays whose names begin like this, without that beginning."""
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
+def constant(value: float, points: FloatArray) -> Blend:
     """The model of an output that never changes."""
-    none = np.empty(0)
-    return Blend(value, 0.0, (), none, np.empty((0, n_coordinates)), none, np.zeros(4), 1.0, {})
+    none = np.zeros(len(points))
+    return Blend(value, 0.0, (), np.empty(0), points[:0], none, np.zeros(4), 1.0, {}, none)
 
 
 def blend(
@@ -131,9 +128,9 @@ def blend(
     each, chosen = predicted[:, kept], predicted @ shares
     errors = np.abs(values - chosen)
     floor = _FLOOR * float(np.sqrt(weights @ errors**2)) + 1e-12
-    betas = _betas(points, errors, fold, each, chosen, weights, floor)
+    betas, sizes = _betas(points, errors, fold, each, chosen, weights, floor)
     scores = {one.kind: float(np.sqrt(loss)) for one, loss in zip(tried, losses, strict=True)}
-    return Blend(mean, deviation, members, shares[kept], points, errors, betas, floor, scores)
+    return Blend(mean, deviation, members, shares[kept], points, errors, betas, floor, scores, sizes)
 
 
 def _shares(predicted: FloatArray, values: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
@@ -165,8 +162,8 @@ def _features(
 def _betas(
     points: FloatArray, errors: FloatArray, fold: IntArray, each: FloatArray, chosen: FloatArray, weights: FloatArray,
     floor: float,
-) -> FloatArray:  # fmt: skip
-    """β by least squares over the domain, none below zero but the first."""
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """β by least squares over the domain, none below zero but the first; and the expected error of each run."""
     features = np.empty((len(points), 4))
     for i in range(fold.max() + 1):
         held, others = np.flatnonzero(fold == i), np.flatnonzero(fold != i)
@@ -176,4 +173,5 @@ def _betas(
     middle, aim = weights @ features[:, 1:], float(weights @ target)
     roots = np.sqrt(weights)[:, None]
     slopes, _ = nnls(roots * (features[:, 1:] - middle), roots[:, 0] * (target - aim))
-    return np.append(aim - middle @ slopes, slopes)
+    betas = np.append(aim - middle @ slopes, slopes)
+    return betas, np.exp(features @ betas)

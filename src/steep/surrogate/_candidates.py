@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,20 +109,12 @@ def _kernel_values(fitted: Member, at: FloatArray) -> FloatArray:
 def _try_kernels(kinds: tuple[str, ...], points: FloatArray, values: FloatArray, fold: IntArray) -> list[Tried]:
     rows = thinned(len(points), _MOST)
     every, points, held, known = points, points[rows], fold[rows], values[rows]
-    tried, lengths_of_rough = [], None
-    for kind in KERNELS:
-        if kind not in kinds and not (kind == "rough" and "cubic" in kinds):
-            continue
-        if kind == "cubic" and lengths_of_rough is not None:
-            lengths, nugget = lengths_of_rough, 1e-10
-        else:
-            lengths, nugget = likeliest(
-                points, known[:, None], most=_MOST_FOR_LENGTHS, steps=_STEPS, smooth=kind == "smooth", finds_nugget=True
-            )
-        lengths_of_rough = lengths if kind == "rough" else lengths_of_rough
-        if kind not in kinds:
-            continue
-        fitted, Q = fit_kernel(kind, points, known, lengths, nugget)
+    search = partial(likeliest, points, known[:, None], most=_MOST_FOR_LENGTHS, steps=_STEPS, finds_nugget=True)
+    likely = cache(search)
+    tried = []
+    for kind in (one for one in KERNELS if one in kinds):
+        lengths, nugget = likely(smooth=kind == "smooth")
+        fitted, Q = fit_kernel(kind, points, known, lengths, 1e-10 if kind == "cubic" else nugget)
         residual, pull = np.empty(len(rows)), Q @ known
         for i in range(fold.max() + 1):
             block = np.flatnonzero(held == i)
@@ -211,13 +204,9 @@ def _fit_network(points: FloatArray, values: FloatArray, seed: int, n_networks: 
     rows, arrays = thinned(len(points), _MOST_FOR_NETWORKS), {}
     for i in range(n_networks):
         model = MLPRegressor(
-            hidden_layer_sizes=_HIDDEN,
-            activation="tanh",
-            solver="lbfgs",
-            alpha=1e-3,
-            max_iter=250,
+            hidden_layer_sizes=_HIDDEN, activation="tanh", solver="lbfgs", alpha=1e-3, max_iter=250,
             random_state=(seed + i) % 2**32,
-        )
+        )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(4 * points[rows] - 2, values[rows])

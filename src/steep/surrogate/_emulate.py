@@ -18,9 +18,10 @@ from steep._validation import FloatArray, Seed, check_count, check_flag, check_g
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import FunctionError, InputError, warn_user
 from steep.sampling.design import Growth, check_room
+from steep.sampling.pool import among
 from steep.sampling.simulator import Simulator
 from steep.sampling.strategies import Strategy, check_strategy
-from steep.surrogate.fit import FEWEST, GROWTH, checks_to_make, trained
+from steep.surrogate.fit import FEWEST, GROWTH, checks_to_make
 from steep.surrogate.surrogate import Surrogate
 
 # Share of the budget that is kept for check runs in the end.
@@ -106,13 +107,13 @@ def emulate(
             growth.add(n_new)
         is_last = growth.n_asked + n_kept >= max_runs
         plan, affordable = growth.design(), max_runs - growth.n_asked
-        model = trained(box, plan.X, plan.labels, plan.output_names, generator)
-        wanted = checks_to_make(model, tolerance, look + 1, growth.n_asked, absolute=absolute)
+        model = Surrogate(box)._train(box, plan.X, plan.labels, plan.output_names, generator)
+        wanted = checks_to_make(model, tolerance, look + 1, growth.n_asked, absolute=absolute, weighted=True)
         if not is_last and (wanted is None or wanted > affordable):
             continue
         look += 1
-        checks.draw(affordable if is_last or wanted is None else wanted)
-        model._certify(checks.X, checks.labels, independent=True, look=look)
+        checks.draw(affordable if is_last or wanted is None else wanted, model)
+        model._certify(checks.X, checks.labels, independent=True, look=look, weights=checks.fair_weights())
         is_done = model.certificate.reached(tolerance, absolute=absolute)
         if is_done or is_last:
             break
@@ -124,7 +125,7 @@ def emulate(
 
 
 class Checks:
-    """Check runs: independent draws from the domain, each run once."""
+    """Check runs: independent draws, each run once, and the part of the domain that each stands for."""
 
     def __init__(self, simulator: Simulator, generator: np.random.Generator, n_outputs: int) -> None:
         # A stream of its own: how many are drawn changes nothing else.
@@ -132,19 +133,34 @@ class Checks:
         self.n_asked = 0
         self.X: FloatArray = np.empty((0, simulator.box.n_features))
         self.labels: FloatArray = np.empty((0, n_outputs))
+        self.weights: FloatArray = np.empty(0)
 
-    def draw(self, n: int) -> None:
-        """Make more of them until there are ``n``; those that fail count."""
+    def draw(self, n: int, model: Surrogate) -> None:
+        """Make more of them until there are ``n``, where a model expects to be wrong; those that fail count."""
         if n <= self.n_asked:
             return
-        X, labels = self.simulator(self.simulator.box.uniform(n - self.n_asked, random_state=self.generator))
+        box, density = self.simulator.box, model._density
+        points, weights = self.X[:0], self.weights[:0]
+        while len(points) < n - self.n_asked:
+            tried = box.uniform(4 * n, random_state=self.generator)
+            found = density.at(model._both(tried)[1])
+            kept = self.generator.random(len(tried)) * density.highest < found
+            points, weights = np.vstack([points, tried[kept]]), np.append(weights, 1 / found[kept])
+        points = points[: n - self.n_asked]
+        X, labels = self.simulator(points)
         if labels.shape[1] != self.labels.shape[1]:
             raise FunctionError(
                 f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected the "
                 "same number everywhere"
             )
         self.labels = np.vstack([self.labels, labels])
+        self.weights = np.append(self.weights, weights[: len(points)][among(points, X)])
         self.X, self.n_asked = np.vstack([self.X, X]), n
+
+    def fair_weights(self) -> FloatArray:
+        """Weights, none too small if fewer failed than would have of even draws."""
+        n = len(self.weights)
+        return self.weights if n in (0, self.n_asked) else self.weights * max(1.0, n / self.weights.sum())
 
 
 def _reason(model: Surrogate, tolerance: float, max_runs: int, *, absolute: bool, is_done: bool) -> str:

@@ -16,13 +16,13 @@ from steep._files import write_whole
 from steep.domain import Box
 from steep.domain.axes import axis_from_key
 from steep.exceptions import StorageError, warn_user
-from steep.surrogate._blend import Blend
+from steep.surrogate._blend import Blend, part
 from steep.surrogate.certificate import Certificate, OutputError
 
 if TYPE_CHECKING:
     from steep.surrogate.surrogate import Surrogate
 
-_ARRAYS = ("X_", "y_", "X_check_", "y_check_", "_ratios", "_spread")
+_ARRAYS = ("X_", "y_", "X_check_", "y_check_", "check_weights_", "_ratios", "_spread")
 _FORMAT, _VERSION = "steep surrogate", 1
 
 
@@ -59,8 +59,10 @@ def read(model: Surrogate, path: str | PathLike[str]) -> None:
         certificate = about["certificate"]
         outputs = tuple(OutputError(**one) for one in certificate.pop("outputs"))
         model.certificate = Certificate(outputs=outputs, **certificate)
-        model.blends_ = [Blend.of_arrays(_part(arrays, f"output{i}.")) for i in range(len(about["outputs"]))]
+        model.blends_ = [Blend.of_arrays(part(arrays, f"output{i}.")) for i in range(len(about["outputs"]))]
         model.outputs, model.candidates = tuple(about["outputs"]), tuple(about["candidates"])
+        # Earlier files hold only check runs that were drawn evenly.
+        arrays.setdefault("check_weights_", np.ones(len(arrays["X_check_"])))
         for name in _ARRAYS:
             setattr(model, name, arrays[name])
         model.n_features_in_, model.stop_reason = model.box.n_features, about["stop_reason"]
@@ -68,23 +70,10 @@ def read(model: Surrogate, path: str | PathLike[str]) -> None:
         model.predict(model.X_[:1], extrapolate=True)
     except FileNotFoundError as error:
         raise StorageError(f"{path} does not exist; pass the name of a file that save() wrote") from error
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise StorageError(
             f"{path} is damaged or is not a steep surrogate ({' '.join(str(error).split())[:120]}); pass a file that "
             "save() wrote"
         ) from error
     if about["constrained"]:
         warn_user(f"{path} was fitted with a constraint, which a file cannot keep; points it forbids are answered too")
-
-
-def _part(arrays: dict[str, Any], start: str) -> dict[str, Any]:
-    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -31,6 +31,7 @@ from steep._blas import one_blas_thread
 from steep._function import PassAs
 from steep._validation import FloatArray, IntArray, Seed, check_generator, check_real, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
+from steep.sampling.evaluated import squeezed
 from steep.sampling.simulator import Simulator
 from steep.surrogate.certificate import ALPHA
 from steep.surrogate.surrogate import Surrogate, _checked_kinds
@@ -39,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 
 # λ that α is shared by: infinity counts only as long as nothing was off.
 _LAMBDAS = (np.inf, 3.0, 1.0, 0.3, 0.1)
-# κ begins with the conformal quantile at the highest confidence the check runs give, times this.
+# κ begins with the largest ratio of error and s of a check run, times this.
 _MARGIN = 1.5
 # Step of log κ after a check that was off; the share of the risk that κ settles at.
 _STEP, _AIM = 0.7, 0.3
@@ -91,8 +92,8 @@ class Hybrid:
 
     Attributes
     ----------
-    simulator, model, tolerance, risk, check_share, store, generator
-        What it was made from; ``model`` is the surrogate that answers now.
+    model : Surrogate
+        The surrogate that answers now.
 
     Examples
     --------
@@ -110,8 +111,7 @@ class Hybrid:
     ) -> None:  # fmt: skip
         self._simulator, self.model, self._tolerance = simulator, model, tolerance
         self._risk, self._p, self._store, self._generator = risk, check_share, store, generator
-        highest = len(model.X_check_) / (len(model.X_check_) + 1) - 1e-12
-        self._kappa = _MARGIN * model._factors(highest)
+        self._kappa = _MARGIN * model._ratios.max(axis=0)
         self._lock, self._running = threading.RLock(), threading.Lock()
         # Trees are slow to fit; they stay only where they were chosen.
         left_out = {"boosting"} - {member.kind for one in model.blends_ for member in one.members}
@@ -131,7 +131,8 @@ class Hybrid:
         values, sizes = (np.full((len(points), len(model.outputs)), np.inf) for _ in range(2))
         began = time.perf_counter()
         if inside.any():
-            values[inside], sizes[inside] = self._predicted(model, points[inside])
+            with one_blas_thread():
+                values[inside], sizes[inside] = model._both(points[inside])
         predicting = time.perf_counter() - began
         by_model = np.all(self._kappa * sizes <= self._tolerance, axis=1)
         with self._lock:
@@ -150,11 +151,7 @@ class Hybrid:
             self._n_calls, self._predicting = self._n_calls + len(points), self._predicting + predicting
             if len(truth):
                 self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    @one_blas_thread()
-    def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return model._both(model.box.embed(model.box.unit(points)))
+        return squeezed(values)
 
     def _simulate(self, points: FloatArray) -> FloatArray:
         if not len(points):
@@ -200,9 +197,11 @@ class Hybrid:
         drawn = self._generator.permutation(len(X))[:_MOST]
         rows = drawn[np.unique(X[drawn], axis=0, return_index=True)[1]]
         model = Surrogate(old.box)
-        model._train(old.box, X[rows], labels[rows], old.outputs, self._kinds, self._generator, calls[rows])
+        model._train(old.box, X[rows], labels[rows], old.outputs, self._generator, self._kinds, calls[rows])
         known = old.certificate
-        self.model = model._certify(old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1)
+        self.model = model._certify(
+            old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1, weights=old.check_weights_
+        )
         self._fitting, self._unused = time.perf_counter() - began, 0.0
 
     def report(self) -> HybridReport:
@@ -222,13 +221,10 @@ class Hybrid:
 
 def _most_off(n_found: int, p: float, n: int) -> float:
     """The largest number of answers that may be off, by the martingales of all λ."""
-    bounds = []
-    for rate in _LAMBDAS:
-        if np.isinf(rate) and n_found:
-            continue
-        gain = -np.log1p(-p * (1 - np.exp(-rate))) if p < 1 or np.isfinite(rate) else np.inf
-        bounds.append((np.log(len(_LAMBDAS) / ALPHA) + (rate * n_found if n_found else 0.0)) / gain)
-    return float(min(*bounds, n))
+    rates = np.array(_LAMBDAS[1:] if n_found else _LAMBDAS)
+    costs = np.log(len(_LAMBDAS) / ALPHA) + (rates * n_found if n_found else 0.0)
+    with np.errstate(divide="ignore"):  # p = 1
+        return float(min((costs / -np.log1p(-p * (1 - np.exp(-rates)))).min(), n))
 
 
 def hybrid(

@@ -1,15 +1,20 @@
-"""What is known about the error of a surrogate, from check runs: drawn evenly, and used for nothing else.
+"""What is known about the error of a surrogate, from check runs: drawn at random, and used for nothing else.
 
-Given the model, the check runs are m independent draws from the domain, so these statements hold for every m:
+Given the model, the check runs are m independent draws from the domain, evenly (p = 1) or with the density
 
-    intervals       |e| ≤ q s(x) in 90 % of the domain, q the ⌈0.9 (m + 1)⌉-th smallest of |e_i| / s(x_i)   (conformal)
-    percentile      |e| ≤ the j-th smallest |e_i| in 95 % of the domain, j by the binomial distribution
-    RMSE            √ of the 1 − α quantile of  Σ_i w_i e²_(i) + w_(m+1) B²,  w uniform on the simplex      (Gaffke)
+    p(x) = 1/2 + 1/2 min(s²(x) / mean s², 10) / its mean,     s the expected error     (mean over the outputs)
 
-The last is an interval for the mean of numbers that are at most B²: a Bayesian bootstrap with one more run, which has
-the largest possible error. B is the largest error seen at any run, check runs and those of cross-validation together: a
-larger one, in a part of the domain that no run came near, is not covered; ``share_unseen`` says how large a part can
-have errors above those of the check runs. It is wide where there are few check runs.
+so that, with Z_i = e_i² / p(x_i), whose mean is that of e² over the domain, these statements hold for every m:
+
+    intervals       |e| ≤ q s(x) in 90 % of the domain, q the ⌈0.9 (m + 1)⌉-th smallest of |e_i| / s(x_i), each counted
+                    1 / p(x_i) times                                                               (weighted conformal)
+    percentile      |e| ≤ the j-th smallest |e_i| in 95 % of the domain, j by the binomial distribution; p ≥ 1/2
+    RMSE            √ of the 1 − α quantile of  Σ_i w_i Z_(i) + w_(m+1) B,  w uniform on the simplex        (Gaffke)
+
+The last is an interval for the mean of numbers that are at most B: a Bayesian bootstrap with one more run, which has
+the largest possible Z. B is the largest seen at any run, check runs and those of cross-validation together: a larger
+one, in a part of the domain that no run came near, is not covered; ``share_unseen`` says how large a part can have
+errors above those of the check runs. At fronts B is several times smaller with p than with even draws.
 
 Each further look at the same check runs costs: look k has α_k = α / (k (k + 1)), which sum to α.
 """
@@ -18,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binom
@@ -30,6 +36,36 @@ from steep.exceptions import InputError
 ALPHA, _SHOWN = 0.05, 0.05
 _PERCENTILE = 0.95
 _DRAWS = 10_000
+# Check runs may be drawn more often where errors are expected to be large: this share of them evenly, and nowhere more
+# than so many times as often as expected squared errors of average size ask for.
+_EVEN, _CAP = 0.5, 10.0
+
+
+class Density(NamedTuple):
+    """How many times as often as evenly check runs are drawn, by the expected errors ``(n, n_outputs)`` there."""
+
+    squares: FloatArray
+    mean: float
+
+    @classmethod
+    def of(cls, sizes: FloatArray) -> Density:
+        """From the expected errors at points that stand for the domain."""
+        squares = (sizes**2).mean(axis=0)
+        squares = np.where(squares > 0, squares, 1.0)
+        return cls(squares, float(_shares(sizes, squares).mean()) or 1.0)
+
+    def at(self, sizes: FloatArray) -> FloatArray:
+        """p, whose mean over the domain is 1."""
+        return _EVEN + (1 - _EVEN) * _shares(sizes, self.squares) / self.mean
+
+    @property
+    def highest(self) -> float:
+        """The largest p there can be."""
+        return _EVEN + (1 - _EVEN) * _CAP / self.mean
+
+
+def _shares(sizes: FloatArray, squares: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum((sizes**2 / squares).mean(axis=1), _CAP))
 
 
 @dataclass(frozen=True)
@@ -64,12 +100,8 @@ class OutputError:
 
     def __str__(self) -> str:
         if not self.spread > 0:
-            how = (
-                "constant"
-                if self.bound == 0
-                else f"constant at the runs it was fitted to, off by up to {self.largest:.3g}"
-            )
-            return f"{self.name}: {how}"
+            off = f" at the runs it was fitted to, off by up to {self.largest:.3g}" if self.bound else ""
+            return f"{self.name}: constant{off}"
         within = "" if self.percentile is None else f"; 95 % of the domain within {self.percentile:.3g}"
         return (
             f"{self.name}: RMSE {self.rmse:.3g} (90 % interval {self.low:.3g} to {self.high:.3g}), "
@@ -88,7 +120,8 @@ class Certificate:
     Examples
     --------
     >>> errors = np.array([[0.1], [-0.2], [0.1], [0.05]])
-    >>> found = certify(errors, [0.3], np.ones(1), ["y"], n_runs=20, look=1, independent=True)
+    >>> others = np.array([[0.3], [0.09]])
+    >>> found = certify(errors, np.ones(4), others, np.ones(1), ["y"], n_runs=20, look=1, independent=True)
     >>> found.reached(0.01), found.n_checks
     (False, 4)
     """
@@ -98,6 +131,7 @@ class Certificate:
     n_runs: int
     look: int
     independent: bool
+    least_density: float = 1.0
 
     def reached(self, tolerance: float, *, absolute: bool = False) -> bool:
         """Whether every output's RMSE is at most ``tolerance``, a share of its spread or in its own units."""
@@ -110,7 +144,7 @@ class Certificate:
     @property
     def share_unseen(self) -> float:
         """The part of the domain that can, at 95 %, have errors larger than all check runs."""
-        return float(1 - ALPHA ** (1 / self.n_checks)) if self.n_checks else 1.0
+        return min(1.0, float(1 - ALPHA ** (1 / self.n_checks)) / self.least_density) if self.n_checks else 1.0
 
     def _repr_html_(self) -> str:
         first, *lines = str(self).split("\n")
@@ -127,7 +161,8 @@ class Certificate:
 
 def certify(
     errors: FloatArray,
-    largest_of_others: Sequence[float],
+    weights: FloatArray,
+    others: FloatArray,
     spread: FloatArray,
     names: Sequence[str],
     *,
@@ -135,27 +170,28 @@ def certify(
     look: int,
     independent: bool,
 ) -> Certificate:
-    """The certificate of errors at check runs; the largest error of other runs is that of cross-validation."""
-    level, found = ALPHA / (look * (look + 1)), []
-    for column, other, deviation, name in zip(errors.T, largest_of_others, spread.tolist(), names, strict=True):
+    """The certificate of errors at check runs; ``others``: largest error of other runs, and largest weighted square."""
+    level, found, m = ALPHA / (look * (look + 1)), [], len(errors)
+    least = 1.0 if (weights == 1).all() else _EVEN
+    # Fewest order statistics below which 95 % of the domain lies, with 95 % confidence.
+    place = int(binom.ppf(1 - ALPHA, m, 1 - (1 - _PERCENTILE) * least)) + 1
+    for column, other, limit, deviation, name in zip(errors.T, *others, spread.tolist(), names, strict=True):
         sizes = np.sort(np.abs(column))
-        largest = max(float(sizes[-1]), other)
-        m = len(sizes)
-        # Fewest order statistics below which 95 % of the domain lies, with 95 % confidence.
-        place = int(binom.ppf(1 - ALPHA, m, _PERCENTILE)) + 1
+        squares = np.sort(weights * column**2)
+        limit = max(float(squares[-1]), limit)
         found.append(
             OutputError(
                 name=name,
-                rmse=float(np.sqrt((sizes**2).mean())),
-                low=mean_bound(sizes**2, 0.0, _SHOWN, upper=False) ** 0.5,
-                high=mean_bound(sizes**2, largest**2, _SHOWN) ** 0.5,
-                bound=mean_bound(sizes**2, largest**2, level) ** 0.5,
+                rmse=float(np.sqrt(squares.mean())),
+                low=mean_bound(squares, 0.0, _SHOWN, upper=False) ** 0.5,
+                high=mean_bound(squares, limit, _SHOWN) ** 0.5,
+                bound=mean_bound(squares, limit, level) ** 0.5,
                 percentile=float(sizes[place - 1]) if place <= m else None,
-                largest=largest,
+                largest=max(float(sizes[-1]), other),
                 spread=deviation,
             )
         )
-    return Certificate(tuple(found), len(errors), n_runs, look, independent)
+    return Certificate(tuple(found), len(errors), n_runs, look, independent, least)
 
 
 def mean_bound(values: FloatArray, limit: float, alpha: float, *, upper: bool = True) -> float:
@@ -166,14 +202,15 @@ def mean_bound(values: FloatArray, limit: float, alpha: float, *, upper: bool = 
     return float(np.quantile(means, 1 - alpha if upper else alpha))
 
 
-def interval_factor(ratios: FloatArray, confidence: float) -> float:
-    """q: the conformal quantile of |e| / s at check runs."""
-    m = len(ratios)
-    place = int(np.ceil(confidence * (m + 1)))
-    if place > m:
+def interval_factor(ratios: FloatArray, weights: FloatArray, confidence: float) -> float:
+    """q: the conformal quantile of |e| / s at check runs, by weight."""
+    order = np.argsort(ratios)
+    # A new point counts as much as a check run on average.
+    reached = np.cumsum(weights[order]) >= confidence * (weights.sum() + 1) - 1e-9
+    if not reached.any():
         needed = int(np.ceil(confidence / (1 - confidence)))
         raise InputError(
-            f"confidence={confidence:g} needs at least {needed} check runs, the surrogate has {m}; lower confidence or "
-            "make more runs"
+            f"confidence={confidence:g} needs at least {needed} check runs, the surrogate has {len(ratios)}; lower "
+            "confidence or make more runs"
         )
-    return float(np.sort(ratios)[place - 1])
+    return float(ratios[order][np.argmax(reached)])

@@ -5,13 +5,8 @@ Everything here follows from the runs a surrogate is fitted to. Given these, che
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from steep._validation import FloatArray
-from steep.domain import Box
-from steep.surrogate._candidates import CANDIDATES
 from steep.surrogate.certificate import ALPHA
 from steep.surrogate.surrogate import Surrogate
 
@@ -29,26 +24,22 @@ def is_due(n: int, fitted_at: int) -> bool:
     return n >= fitted_at + max(4, round(GROWTH * fitted_at))
 
 
-def trained(
-    box: Box, X: FloatArray, labels: FloatArray, names: Sequence[str], generator: np.random.Generator
-) -> Surrogate:
-    """A surrogate of the runs so far, without a certificate yet."""
-    return Surrogate(box)._train(box, X, labels, tuple(names), CANDIDATES, generator)
-
-
-def checks_to_make(model: Surrogate, tolerance: float, look: int, n_runs: int, *, absolute: bool) -> int | None:
+def checks_to_make(
+    model: Surrogate, tolerance: float, look: int, n_runs: int, *, absolute: bool, weighted: bool = False
+) -> int | None:
     """Check runs that will hold the bound of every output below the tolerance if errors are as expected.
 
     None where the error is too large for a look, or where more of the other runs are worth more.
     """
     wanted, rest = 0.0, -np.log(ALPHA / (look * (look + 1)))
-    for one, spread in zip(model.blends_, model._spread.tolist(), strict=True):
+    limits = model._largest(weighted=weighted)[1].tolist()
+    for one, limit, spread in zip(model.blends_, limits, model._spread.tolist(), strict=True):
         if not spread > 0:
             continue
         goal = _PROMISING * (tolerance if absolute else tolerance * spread)
         if one.rmse >= goal:
             return None
-        wanted = max(wanted, rest * one.largest**2 / (goal**2 - one.rmse**2))
+        wanted = max(wanted, rest * limit / (goal**2 - one.rmse**2))
     if wanted > max(FEWEST, _MOST * n_runs):
         return None
     return max(int(np.ceil(wanted)), FEWEST, round(_LEAST * n_runs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -28,10 +29,11 @@ from steep.exceptions import InputError, InputTypeError
 from steep.labels import deviations
 from steep.neighbors.query import nearest
 from steep.sampling.design import Design
+from steep.sampling.evaluated import squeezed
 from steep.surrogate import _file
 from steep.surrogate._blend import Blend, blend, constant
 from steep.surrogate._candidates import CANDIDATES
-from steep.surrogate.certificate import Certificate, certify, interval_factor
+from steep.surrogate.certificate import Certificate, Density, certify, interval_factor
 
 # Points that the domain is measured by.
 _DOMAIN = 1024
@@ -66,8 +68,8 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The domain.
     outputs : tuple of str
         Names of the outputs.
-    X_, y_, X_check_, y_check_ : ndarray
-        The runs it was fitted to, and its check runs.
+    X_, y_, X_check_, y_check_, check_weights_ : ndarray
+        The runs it was fitted to, its check runs, and the part of the domain that each of these stands for (mean 1).
     scores_ : list of dict
         For each output the cross-validated RMSE of each candidate, in deviations of the output.
 
@@ -117,12 +119,16 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X = X.to_design() if hasattr(X, "to_design") else X
         box, points, labels, names, even, own = self._runs(X, y)
         independent = check is not None or own is not None
-        held = _checked_mask(check, len(points)) if check is not None else own
+        held = own if check is None else np.asarray(check)
+        if held is not None and (held.shape != (len(points),) or held.dtype != bool):
+            raise InputError(
+                f"check is {held.dtype} of shape {held.shape}; expected a boolean for each of {len(points)} runs"
+            )
         if held is None:
             rows = np.flatnonzero(even)
             held = np.zeros(len(points), dtype=bool)
             held[generator.permutation(rows)[: max(1, round(share * len(rows)))]] = True
-        self._train(box, points[~held], labels[~held], names, kinds, generator)
+        self._train(box, points[~held], labels[~held], names, generator, kinds)
         look = 1 + (X.n_looks if isinstance(X, Design) else 0)
         return self._certify(points[held], labels[held], independent=independent, look=look)
 
@@ -132,9 +138,9 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         box: Box,
         X: FloatArray,
         labels: FloatArray,
-        names: tuple[str, ...],
-        kinds: tuple[str, ...],
+        names: Sequence[str],
         generator: np.random.Generator,
+        kinds: tuple[str, ...] = CANDIDATES,
         groups: IntArray | None = None,
     ) -> Self:
         """Choose and fit a model for each output."""
@@ -144,37 +150,50 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{len(X)} runs are left to fit {box.n_features} inputs when check runs are set aside; expected "
                 f"at least {least}; make more runs"
             )
-        self.box, self.outputs, self.n_features_in_ = box, names, box.n_features
-        unit, domain = (box.embed(box.unit(points)) for points in (X, _domain_points(box)))
-        cells = np.bincount(nearest(unit, domain)[1][:, 0], minlength=len(unit)) + 0.1
+        self.box, self.outputs, self.n_features_in_ = box, tuple(names), box.n_features
+        domain = box.every_point() if box.n_points <= _DOMAIN else box.sobol(_DOMAIN, random_state=0)
+        unit = box.embed(box.unit(X))
+        cells = np.bincount(nearest(unit, box.embed(box.unit(domain)))[1][:, 0], minlength=len(unit)) + 0.1
         seed = int(generator.integers(2**31))
         varies = np.isfinite(deviations(labels))
         self.blends_: list[Blend] = [
-            blend(unit, column, cells, kinds, seed, groups) if moves else constant(float(column.mean()), unit.shape[1])
+            blend(unit, column, cells, kinds, seed, groups) if moves else constant(float(column.mean()), unit)
             for column, moves in zip(labels.T, varies, strict=True)
         ]
         self.scores_ = [one.scores for one in self.blends_]
-        self._spread = np.where(varies, self._both(domain)[0].std(axis=0), 0.0)
-        self.X_, self.y_ = X, labels
+        values, sizes = self._both(domain)
+        self._spread = np.where(varies, values.std(axis=0), 0.0)
+        self.X_, self.y_, self._density = X, labels, Density.of(sizes)
         return self
 
     @one_blas_thread()
-    def _certify(self, X: FloatArray, labels: FloatArray, *, independent: bool, look: int = 1) -> Self:
-        """Measure the error on check runs."""
+    def _certify(
+        self, X: FloatArray, labels: FloatArray, *, independent: bool, look: int = 1, weights: FloatArray | None = None
+    ) -> Self:
+        """Measure the error on check runs, drawn evenly or with these weights."""
         if not len(X):
             raise InputError("there is no check run; expected at least one; raise check_share or make more runs")
-        predicted, sizes = self._both(self.box.embed(self.box.unit(X)))
+        predicted, sizes = self._both(X)
         errors = np.abs(labels - predicted)
         # An output that is constant up to rounding has no error but that rounding.
         rounded = (self._spread == 0) & (errors <= 1e-9 * np.abs(predicted))
         errors = np.where(rounded, 0.0, errors)
         self._ratios = errors / np.where(sizes > 0, sizes, 1.0)
+        self.check_weights_ = np.ones(len(X)) if weights is None else weights
+        others = self._largest(weighted=bool((self.check_weights_ != 1).any()))
         self.certificate: Certificate = certify(
-            errors, [one.largest for one in self.blends_], self._spread, self.outputs,
+            errors, self.check_weights_, others, self._spread, self.outputs,
             n_runs=len(self.X_) + len(X), look=look, independent=independent,
         )  # fmt: skip
         self.X_check_, self.y_check_ = X, labels
         return self
+
+    def _largest(self, *, weighted: bool) -> FloatArray:
+        """For each output the largest error by cross-validation, and the largest weighted squared one."""
+        errors = np.column_stack([one.deviation * one.errors for one in self.blends_])
+        sizes = np.column_stack([one.deviation * one.sizes for one in self.blends_])
+        weights = 1 / self._density.at(sizes) if weighted else np.ones(len(errors))
+        return np.vstack([errors.max(axis=0), (weights[:, None] * errors**2).max(axis=0)])
 
     def _runs(
         self, X: Any, y: Any
@@ -232,13 +251,14 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"row {first} of X lies outside the domain {shown(self.box)} ({int(outside.sum())} of {len(points)} "
                 "rows); expected points inside; pass extrapolate=True to predict without a known error"
             )
-        unit = self.box.embed(self.box.unit(points))
         if not check_flag(return_error, name="return_error"):
-            return _squeezed(np.column_stack([one.predict(unit) for one in self.blends_]))
-        values, sizes = self._both(unit)
-        halves = sizes * self._factors(check_real(confidence, name="confidence", above=0.0, maximum=1.0))
+            unit = self.box.embed(self.box.unit(points))
+            return squeezed(np.column_stack([one.predict(unit) for one in self.blends_]))
+        values, sizes = self._both(points)
+        share = check_real(confidence, name="confidence", above=0.0, maximum=1.0)
+        halves = sizes * [interval_factor(column, self.check_weights_, share) for column in self._ratios.T]
         halves[outside] = np.inf
-        return _squeezed(values), _squeezed(halves)
+        return squeezed(values), squeezed(halves)
 
     def _covers(self, points: FloatArray) -> npt.NDArray[np.bool_]:
         """Which points are of the domain, up to rounding on its edges."""
@@ -247,14 +267,11 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         near: npt.NDArray[np.bool_] = np.all(np.abs(points - edges) <= room, axis=1)
         return near & self.box.contains(np.where(near[:, None], edges, points))
 
-    def _both(self, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values and expected errors at embedded points."""
+    def _both(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values and expected errors."""
+        unit = self.box.embed(self.box.unit(points))
         pairs = [one.predict_both(unit) for one in self.blends_]
         return np.column_stack([pair[0] for pair in pairs]), np.column_stack([pair[1] for pair in pairs])
-
-    def _factors(self, confidence: float) -> FloatArray:
-        """What expected errors are multiplied by, for each output."""
-        return np.array([interval_factor(column, confidence) for column in self._ratios.T])
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "blends_"):
@@ -282,26 +299,11 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _domain_points(box: Box) -> FloatArray:
-    if box.n_points <= _DOMAIN:
-        return box.every_point()
-    if box.n_features > 20_000:
-        return box.uniform(_DOMAIN, random_state=0)
-    return box.sobol(_DOMAIN, random_state=0)
-
-
 def _checked_kinds(candidates: Any) -> tuple[str, ...]:
     kinds = (candidates,) if isinstance(candidates, str) else tuple(candidates)
     if not kinds or any(kind not in CANDIDATES for kind in kinds):
         raise InputError(f"candidates={shown(candidates)} is unknown; expected some of {', '.join(CANDIDATES)}")
     return tuple(kind for kind in CANDIDATES if kind in kinds)
-
-
-def _checked_mask(check: Any, n: int) -> npt.NDArray[np.bool_]:
-    mask = np.asarray(check)
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise InputError(f"check is {mask.dtype} of shape {mask.shape}; expected a boolean for each of {n} runs")
-    return mask
 
 
 def _box_around(X: Any) -> Box:
@@ -325,7 +327,3 @@ def _labels(y: Any, n: int) -> tuple[FloatArray, tuple[str, ...]]:
     if named is not None:
         return labels, tuple(name for name, _ in named)
     return labels, ("y",) if labels.shape[1] == 1 else tuple(f"y{i}" for i in range(labels.shape[1]))
-
-
-def _squeezed(values: FloatArray) -> FloatArray:
-    return values[:, 0] if values.shape[1] == 1 else values

@@ -120,3 +120,16 @@ def test_a_store_whose_server_is_away_is_not_taken_for_a_new_one(tmp_path, monke
         )
         with pytest.raises(StorageError, match="disk I/O error"):
             Campaign(storage=tmp_path / "c.db")
+
+
+def test_what_a_mount_remembers_is_forgotten_before_the_file_of_another_process_is_read(
+    tmp_path, on_network, monkeypatch
+):
+    waits = []
+    monkeypatch.setattr("steep.campaign.shared_disk.time.sleep", waits.append)
+    Campaign(BOUNDS, storage=tmp_path / "c.db").close()
+    Campaign(storage=tmp_path / "c.db").close()
+    assert waits == []  # nobody else has written it
+    (tmp_path / "c.db-lock").write_text("process 7 on node3")
+    Campaign(storage=tmp_path / "c.db").close()
+    assert waits == [2.0]

@@ -11,6 +11,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,24 +86,20 @@ class Streak:
         return again, reason
 
 
+@dataclass
 class Loop:
     """Runs waiting, runs in flight, and what happens when one ends."""
 
-    def __init__(
-        self,
-        campaign: Campaign,
-        crew: Crew,
-        style: Style,
-        retries: int,
-        streak: Streak,
-        stop: Callable[[], str | None],
-        bar: Bar,
-    ) -> None:
-        self.campaign, self.crew, self.style = campaign, crew, style
-        self.retries, self.streak, self.stop, self.bar = retries, streak, stop, bar
-        self.waiting: deque[Job] = deque()
-        self.flying: dict[int, Job] = {}
-        self.landed: deque[Landing] = deque()
+    campaign: Campaign
+    crew: Crew
+    style: Style
+    retries: int
+    streak: Streak
+    stop: Callable[[], str | None]
+    bar: Bar
+    waiting: deque[Job] = field(default_factory=deque)
+    flying: dict[int, Job] = field(default_factory=dict)
+    landed: deque[Landing] = field(default_factory=deque)
 
     @property
     def stopped(self) -> bool:
@@ -208,34 +205,27 @@ def stopper(campaign: Campaign, stop_when: Any, n_initial: int) -> Callable[[], 
             f"stop_when has unknown entries {unknown}; expected some of {', '.join(_STOPS)}, or a callable"
         )
     limits = {name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()}
-    return _Limits(campaign, limits, n_initial).reached
+    goals = [
+        _CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
+        for name in ("error", "absolute_error")
+        if name in limits
+    ]
+    started, judged_at = time.monotonic(), -1
 
-
-class _Limits:
-    """Which of the limits of ``stop_when`` is reached."""
-
-    def __init__(self, campaign: Campaign, limits: dict[str, float], n_initial: int) -> None:
-        self.campaign, self.limits = campaign, limits
-        self.started = time.monotonic()
-        self._goals = [
-            _CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
-            for name in ("error", "absolute_error")
-            if name in limits
-        ]
-        self._judged_at = -1
-
-    def reached(self) -> str | None:
+    def reached() -> str | None:
         """Look at the runs, the clock and the error."""
-        n_done, seconds = self.campaign.n_done, time.monotonic() - self.started
-        if n_done >= self.limits.get("runs", np.inf):
-            return f"{n_done} runs are done, at least {self.limits['runs']:g} were asked for"
-        if seconds >= self.limits.get("seconds", np.inf):
-            return f"{seconds:.3g} seconds have passed, at most {self.limits['seconds']:g} were allowed"
-        if n_done == self._judged_at:
+        nonlocal judged_at
+        n_done, seconds = campaign.n_done, time.monotonic() - started
+        if n_done >= limits.get("runs", np.inf):
+            return f"{n_done} runs are done, at least {limits['runs']:g} were asked for"
+        if seconds >= limits.get("seconds", np.inf):
+            return f"{seconds:.3g} seconds have passed, at most {limits['seconds']:g} were allowed"
+        if n_done == judged_at:
             return None
-        self._judged_at = n_done
-        reasons = [goal.look() for goal in self._goals]
-        return next((reason for reason in reasons if reason is not None), None)
+        judged_at = n_done
+        return next((reason for reason in [goal.look() for goal in goals] if reason is not None), None)
+
+    return reached
 
 
 class _CertifiedError:

@@ -24,6 +24,9 @@ _NETWORK = re.compile(
 # File systems, and options of mounts after a comma, whose locks do not reach other machines.
 _ALONE = re.compile(r"fuse\.(sshfs|s3fs)|.*,.*")
 _LOCAL_LOCKS = {"nolock", "local_lock=all", "local_lock=flock", "localflock", "nobrl"}
+# Seconds for which a mount may remember what a file was before another machine wrote it: GlusterFS and FUSE keep sizes
+# for one second, and a file that has grown meanwhile looks damaged.
+_STALE = 2.0
 _BUSY = (errno.EAGAIN, errno.EACCES)
 
 
@@ -71,11 +74,14 @@ def hold(path: str, kind: str, patience: float) -> IO[bytes]:
         )
     lock = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)  # noqa: SIM115 - returned
     error = lock_error(lock.fileno(), patience)
+    holder, own = lock.read(200).decode(errors="replace"), f"process {os.getpid()} on {socket.gethostname()}"
     if error is None:
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+        if holder not in ("", own):
+            time.sleep(_STALE)
+        lock.seek(0)
+        lock.truncate()
+        lock.write(own.encode())
         return lock
-    holder = lock.read(200).decode(errors="replace")
     lock.close()
     if error.errno in _BUSY:
         raise StorageError(

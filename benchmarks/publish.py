@@ -83,6 +83,12 @@ def claims():
     return table(head, rows)
 
 
+def same_error():
+    found = stored("surrogates")["unseen"]["runs for the same error"]["functions"]
+    rows = [[f"`{name}`", *(f"{ratio:.2f}" for ratio in row.values())] for name, row in found.items()]
+    return table(["function", *(f"error of {n} Sobol points" for n in (100, 200, 400))], rows)
+
+
 def surrogate_rivals():
     found, rows = stored("surrogates")["unseen"]["rivals"], []
     for name, cells in found.items():

@@ -257,7 +257,7 @@ def follow(order, n_calls, most_seconds, risk=0.01, check_share=0.02):
         "checked": report.n_checked, "found off": report.n_off, "bound": report.bound, "risk": risk,
         "true share off": float(wrong.any(axis=1).mean()), "seconds": seconds, "seconds of the simulator alone": alone,
         "times faster": alone / seconds["hybrid"], "course": course,
-        "seconds per prediction": fast._predicting / fast._n_calls,
+        "seconds per prediction": fast._predicting / report.n_calls,
     }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The surrogate: it predicts, says how far off it is, comes back from a file, and rejects what it cannot use."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -63,6 +65,22 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     # Each is of Beta(27, 3), whose deviation is 0.054.
     assert np.mean(shares) > 0.9 - 3 * 0.054 / np.sqrt(12)
     assert np.mean(shares) < 0.98
+
+
+def test_a_file_of_an_earlier_version_opens(model, tmp_path):
+    """Check runs had no weights then: all were drawn evenly."""
+    model.save(tmp_path / "new.steep")
+    with np.load(tmp_path / "new.steep") as file:
+        arrays = {name: file[name] for name in file.files if name != "check_weights_"}
+    about = json.loads(arrays["about"].tobytes())
+    del about["certificate"]["least_density"]
+    np.savez(tmp_path / "old.npz", **arrays | {"about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)})
+    again = steep.Surrogate.load(tmp_path / "old.npz")
+    assert again.certificate == model.certificate
+    for old, new in zip(
+        again.predict(runs(5), return_error=True), model.predict(runs(5), return_error=True), strict=True
+    ):
+        np.testing.assert_array_equal(old, new)
 
 
 def test_a_file_gives_back_the_same_model(model, tmp_path):

@@ -44,9 +44,7 @@ class Member(NamedTuple):
 
     def predict(self, at: FloatArray) -> FloatArray:
         """Values at some points, ``(n,)``."""
-        predict = (
-            _kernel_values if self.kind in KERNELS else {"boosting": _tree_values, "network": _net_values}[self.kind]
-        )
+        predict = {"boosting": _tree_values, "network": _net_values}.get(self.kind, _kernel_values)
         parts = [predict(self, at[i : i + 4096]) for i in range(0, len(at), 4096)]
         return np.concatenate(parts) if parts else np.empty(0)
 
@@ -65,11 +63,10 @@ def try_all(
     """Cross-validate each kind; the expensive ones only as long as they have a chance."""
     tried = _try_kernels(kinds, points, values, fold)
     best = min((((one.predicted - values) ** 2 * weights)[fold == 0].sum() for one in tried), default=np.inf)
-    makers = {"boosting": _fit_boosting, "network": _fit_network}
-    for kind in kinds:
-        if kind not in makers:
+    for kind, make in {"boosting": _fit_boosting, "network": _fit_network}.items():
+        if kind not in kinds:
             continue
-        make, predicted = makers[kind], np.empty(len(values))
+        predicted = np.empty(len(values))
         for i in range(fold.max() + 1):
             held = fold == i
             predicted[held] = make(points[~held], values[~held], seed, 1).predict(points[held])

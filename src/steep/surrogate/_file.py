@@ -61,8 +61,7 @@ def read(model: Surrogate, path: str | PathLike[str]) -> None:
         model.certificate = Certificate(outputs=outputs, **certificate)
         model.blends_ = [Blend.of_arrays(part(arrays, f"output{i}.")) for i in range(len(about["outputs"]))]
         model.outputs, model.candidates = tuple(about["outputs"]), tuple(about["candidates"])
-        # Earlier files hold only check runs that were drawn evenly.
-        arrays.setdefault("check_weights_", np.ones(len(arrays["X_check_"])))
+        arrays.setdefault("check_weights_", np.ones(len(arrays["X_check_"])))  # earlier files have none
         for name in _ARRAYS:
             setattr(model, name, arrays[name])
         model.n_features_in_, model.stop_reason = model.box.n_features, about["stop_reason"]

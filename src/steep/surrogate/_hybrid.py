@@ -121,7 +121,8 @@ class Hybrid:
         self._n_runs, self._n_fitted, self._patience = len(model.X_), len(model.X_), _PATIENCE
         # Seconds: of the last fit, of the simulator since then, of it in all, of all predictions.
         self._fitting = self._unused = self._simulating = self._predicting = 0.0
-        self._n_calls = self._n_model = self._n_checked = self._n_off = self._n_simulated = 0
+        # Calls, those answered by the model and by the simulator, answers checked, and found to be off.
+        self._counts = [0] * 5
 
     def __call__(self, X: Any) -> Any:
         """Outputs at some points, as the simulator gives them; points outside the domain are simulated."""
@@ -146,9 +147,14 @@ class Hybrid:
             above = (errors > self._kappa * sizes[asked])[(inside & ~by_model)[asked]]
             step = np.clip(_SLOW * (above - _ABOVE).sum(axis=0), -_JUMP, _JUMP)
             self._kappa = np.clip(self._kappa * np.exp(step), *_LIMITS)
-            self._record(by_model, asked, checked, errors[off[asked]] / (sizes[off] + 1e-300))
+            for ratio in errors[off[asked]] / (sizes[off] + 1e-300):
+                # A model that is far off is dropped after a few checks, however sure it was.
+                self._kappa = np.maximum(self._kappa * np.exp(_STEP), np.sqrt(self._kappa * ratio))
+            self._kappa = self._kappa * np.exp(-_STEP * _AIM * self._risk * int(checked.sum()))
+            counted = (np.ones_like(off), by_model, asked, checked, off)
+            self._counts = [n + int(mask.sum()) for n, mask in zip(self._counts, counted, strict=True)]
+            self._predicting += predicting
             values[asked] = truth
-            self._n_calls, self._predicting = self._n_calls + len(points), self._predicting + predicting
             if len(truth):
                 self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
         return squeezed(values)
@@ -169,25 +175,13 @@ class Hybrid:
             )
         return truth
 
-    def _record(self, by_model: Mask, asked: Mask, checked: Mask, ratios: FloatArray) -> None:
-        """Count, and move κ; ``ratios`` are those of error and expected error of answers found to be off."""
-        n_checked = int(checked.sum())
-        self._n_model += int(by_model.sum())
-        self._n_simulated += int(asked.sum())
-        self._n_checked += n_checked
-        self._n_off += len(ratios)
-        for ratio in ratios:
-            # A model that is far off is dropped after a few checks, however sure it was.
-            self._kappa = np.maximum(self._kappa * np.exp(_STEP), np.sqrt(self._kappa * ratio))
-        self._kappa = self._kappa * np.exp(-_STEP * _AIM * self._risk * n_checked)
-
     def _learn(self, points: FloatArray, truth: FloatArray, fresh: Mask) -> None:
         """Keep the answers of the simulator, and fit the model again when there are enough new ones."""
         if self._store is not None:
             self._store.tell(points, truth)
         if not fresh.any():
             return
-        self._runs.append((points[fresh], truth[fresh], self._n_calls + np.arange(fresh.sum()) // _GROUP))
+        self._runs.append((points[fresh], truth[fresh], self._counts[0] + np.arange(fresh.sum()) // _GROUP))
         self._n_runs += int(fresh.sum())
         if self._n_runs < _REFIT * self._n_fitted or self._unused < self._patience * self._fitting:
             return
@@ -207,16 +201,12 @@ class Hybrid:
     def report(self) -> HybridReport:
         """How many answers came from where, and how many of the model's are off, with a bound."""
         with self._lock:
-            n_off_most = _most_off(self._n_off, self._p, self._n_model)
-            return HybridReport(
-                n_calls=self._n_calls, n_model=self._n_model, n_simulated=self._n_simulated,
-                n_checked=self._n_checked, n_off=self._n_off,
-                share=self._n_off / self._n_checked if self._n_checked else float("nan"),
-                bound=n_off_most / self._n_model if self._n_model else 0.0,
-                tolerance=float(self._tolerance.min()), risk=self._risk,
-                is_slower=self._predicting > 1.0
-                and self._predicting * self._n_simulated > self._simulating * self._n_calls > 0,
-            )  # fmt: skip
+            n, n_model, n_simulated, n_checked, n_off = self._counts
+            share = n_off / n_checked if n_checked else float("nan")
+            bound = _most_off(n_off, self._p, n_model) / n_model if n_model else 0.0
+            is_slower = self._predicting > 1.0 and self._predicting * n_simulated > self._simulating * n > 0
+            tolerance = float(self._tolerance.min())
+        return HybridReport(n, n_model, n_simulated, n_checked, n_off, share, bound, tolerance, self._risk, is_slower)
 
 
 def _most_off(n_found: int, p: float, n: int) -> float:

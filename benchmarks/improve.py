@@ -33,7 +33,7 @@ from reproduction.records import write_json
 from steep.measures.neighborhood import RECALL_OF_HEADS
 from steep.measures.taylor import multi_indices
 from steep.measures.variance import neighbor_variance
-from steep.nn.heads import AdamSolver, HeadProblem, fit_adam, fit_logistic
+from steep.nn.heads import Head, HeadProblem, fit_logistic
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -92,13 +92,26 @@ def paper_head(features, labels, threads):
         return steep.rescale(variation, weight_ratio=WEIGHT_RATIO)
 
     seconds_weights, weight = timed(weights)
-    settings = AdamSolver(LEARNING_RATE, EPOCHS, BATCH)
     # Adam minimises the very same objective: our λ is relative to the features' mean variance.
     penalty = L2 * float(features.var(axis=0).mean())
-    seconds_head, head = timed(
-        lambda: fit_adam(features, labels, weight, settings, n_outputs=C, loss="softmax", l2=penalty)
-    )
+    seconds_head, head = timed(lambda: adam_head(features, labels, weight, penalty))
     return seconds_weights, seconds_head, head, weight
+
+
+def adam_head(features, labels, weight, penalty):
+    """A softmax head by Adam on shuffled mini-batches, from a random start; ``penalty`` is that of ½ λ ‖W‖²."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    z, y, w = torch.from_numpy(features), torch.from_numpy(labels), torch.as_tensor(weight, dtype=torch.float32)
+    head = nn.Linear(D, C)
+    optimizer = torch.optim.Adam(head.parameters(), lr=LEARNING_RATE)
+    for _ in range(EPOCHS):
+        for rows in torch.split(torch.randperm(len(z), generator=generator), BATCH):
+            optimizer.zero_grad()
+            losses = w[rows] * functional.cross_entropy(head(z[rows]), y[rows], reduction="none")
+            (losses.mean() + penalty / 2 * (head.weight**2).sum()).backward()
+            optimizer.step()
+    return Head(head.weight.detach().double().numpy(), head.bias.detach().double().numpy())
 
 
 def objective(head, features, labels, weight):

@@ -88,13 +88,10 @@ PAGES = [
         steep.nn.Doubted: steep.nn.HeadSearch
         steep.nn.Improvement: steep.nn.improve steep.report.improvement_page
         steep.nn.retrain_head: steep.nn.improve steep.nn.split
-        steep.nn.AdamSolver: steep.nn.retrain_head
         steep.nn.project: steep.nn.Projection how-to/larger-than-memory
         steep.nn.Projection: steep.nn.project steep.nn.improve
         steep.nn.split: steep.nn.Split steep.nn.improve
         steep.nn.Split: steep.nn.split
-        steep.nn.WeightedLoss: steep.nn.weighted_sampler steep.sample_weights recipes/pytorch
-        steep.nn.weighted_sampler: steep.nn.WeightedLoss steep.sample_weights
         steep.nn.torch_derivatives: steep.Taylor steep.taylor_variation how-to/derivatives
         """,
     ),
@@ -158,7 +155,7 @@ HIDDEN = {"set_fit_request", "set_score_request", "get_metadata_routing", "draw_
 CLOSED = {
     f"steep.{name}"
     for name in ("Adaptive", "Taylor", "Variance", "Even", "Log", "Integer", "Category", "nn.HeadSearch", "nn.Balanced",
-                 "nn.PseudoGroups", "nn.Doubted", "nn.AdamSolver")
+                 "nn.PseudoGroups", "nn.Doubted")
 }  # fmt: skip
 SECTIONS = {"Parameters": "Parameters", "Other Parameters": "Rarely needed parameters", "Attributes": "Attributes",
             "Returns": "Returns", "Raises": "Raises", "Notes": "Notes", "Examples": "Example"}  # fmt: skip

@@ -12,17 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from steep.exceptions import SteepError
-from steep.nn import (
-    AdamSolver,
-    HeadSearch,
-    WeightedLoss,
-    improve,
-    project,
-    retrain_head,
-    split,
-    torch_derivatives,
-    weighted_sampler,
-)
+from steep.nn import HeadSearch, improve, project, retrain_head, split, torch_derivatives
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=G)
@@ -110,11 +100,7 @@ DOORS = {
     ),
     "retrain_head": (
         lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, **k}),
-        ["y", "measure", "n_neighbors", "weight_ratio", "l2", "solver", "task", "n_jobs"],
-    ),
-    "AdamSolver": (
-        lambda **k: retrain_head(network(), X, Y, n_neighbors=5, solver=AdamSolver(**{"epochs": 1, **k})),
-        ["learning_rate", "epochs", "batch_size", "random_state"],
+        ["y", "measure", "n_neighbors", "weight_ratio", "l2", "task", "n_jobs"],
     ),
     "HeadSearch": (
         lambda **k: improve(network(), (X, Y), (UNSEEN, UNSEEN_Y), search=replace(SMALL["search"], **k)),
@@ -125,19 +111,6 @@ DOORS = {
         [
             "validation", "scoring", "groups", "reweighting", "search", "task", "random_state", "n_jobs",
         ],
-    ),
-    "weighted_sampler": (
-        lambda **k: weighted_sampler(**{"weights": np.ones(5), **k}), ["weights", "n_samples", "random_state"],
-    ),
-    "WeightedLoss": (
-        lambda **k: WeightedLoss(**{"loss": nn.MSELoss(), "weights": np.ones(5), **k}),
-        ["loss", "weights", "accumulate"],
-    ),
-    "WeightedLoss()": (
-        lambda **k: WeightedLoss(nn.MSELoss(), np.arange(1.0, 6))(
-            **{"output": X[:5], "target": X[:5], "index": torch.arange(5), **k}
-        ),
-        ["output", "target", "index"],
     ),
     "torch_derivatives": (
         lambda **k: torch_derivatives(**{"function": lambda x: x[:, 0], **k})(POINTS, INDICES),

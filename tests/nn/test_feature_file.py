@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.nn import AdamSolver, HeadSearch, Projection, improve, project, retrain_head, split
+from steep.nn import HeadSearch, Projection, improve, project, retrain_head, split
 from steep.nn.projection import labels_path, note_path
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -222,13 +222,12 @@ def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, dat
     assert network.n_seen == 0
 
 
-@pytest.mark.parametrize("solver", ["convex", AdamSolver(epochs=2)])
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
-def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solver, task):
+def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, task):
     inputs, labels = data
     if task == "regression":
         labels = torch.stack([inputs[:, 0] ** 2, inputs[:, 1]], dim=1)
-    settings = {"n_neighbors": 10, "solver": solver, "task": task}
+    settings = {"n_neighbors": 10, "task": task}
     features = project(Counting(), (inputs, labels), memmap=path)
     expected = retrain_head(Counting(), inputs, labels, **settings)
     found = retrain_head(Counting(), features, **settings)

@@ -3,7 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from steep.convex import logistic_path
-from steep.nn.heads import AdamSolver, HeadProblem, fit_adam, fit_logistic, ridge_heads
+from steep.nn.heads import HeadProblem, fit_logistic, ridge_heads
 
 RNG = np.random.default_rng(0)
 N, D, C = 1200, 6, 4
@@ -114,29 +114,3 @@ def test_hessian_of_the_most_curved_samples_is_enough(monkeypatch):
     _, found = next(logistic_path(problem.problem, WEIGHT[None] / N, [1e-4], np.zeros(problem.shape), 1e-8))
     assert found.converged.all()
     assert found.n_evaluations[0] < 60
-
-
-@pytest.mark.parametrize(
-    ("loss", "targets", "n_outputs"), [("softmax", CLASSES, C), ("sigmoid", LABELS, 3), ("squared", LABELS, 3)]
-)
-def test_adam_approaches_the_convex_minimum_from_above(loss, targets, n_outputs):
-    z = ((Z - Z.mean(0)) / Z.std(0)).astype(np.float32)
-    heads = [
-        fit_adam(z, targets, WEIGHT, AdamSolver(0.01, epochs, 100), n_outputs=n_outputs, loss=loss)
-        for epochs in (1, 15)
-    ]
-    again = fit_adam(z, targets, WEIGHT, AdamSolver(0.01, 1, 100), n_outputs=n_outputs, loss=loss)
-    np.testing.assert_array_equal(again.weight, heads[0].weight)
-
-    def value(head):
-        if loss == "squared":
-            return (WEIGHT * ((z @ head.weight.T + head.bias - targets) ** 2).sum(axis=1)).mean()
-        problem = HeadProblem(z, targets, n_outputs=n_outputs, link=loss)
-        return problem.objective(head, WEIGHT, 0.0)
-
-    best = (
-        ridge_heads(z, targets, WEIGHT, [0.0])[0]
-        if loss == "squared"
-        else fit_logistic(HeadProblem(z, targets, n_outputs=n_outputs, link=loss), WEIGHT, 1e-6)
-    )
-    assert value(heads[0]) > value(heads[1]) > value(best) - 1e-6

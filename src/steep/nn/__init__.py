@@ -10,16 +10,13 @@ except ImportError as error:
 
 from steep.nn.autograd import torch_derivatives
 from steep.nn.candidates import HeadSearch
-from steep.nn.heads import AdamSolver
 from steep.nn.improvement import Improvement
-from steep.nn.loss import WeightedLoss, weighted_sampler
 from steep.nn.network import Split, split
 from steep.nn.projection import Projection, project
 from steep.nn.retraining import improve, retrain_head
 from steep.nn.weightings import Balanced, Doubted, PseudoGroups
 
 __all__ = [
-    "AdamSolver",
     "Balanced",
     "Doubted",
     "HeadSearch",
@@ -27,11 +24,9 @@ __all__ = [
     "Projection",
     "PseudoGroups",
     "Split",
-    "WeightedLoss",
     "improve",
     "project",
     "retrain_head",
     "split",
     "torch_derivatives",
-    "weighted_sampler",
 ]

@@ -1,4 +1,4 @@
-"""Heads: weighted linear models on features, solved as convex problems of :mod:`steep.convex`, or by the paper's Adam.
+"""Heads: weighted linear models on features, solved as convex problems of :mod:`steep.convex`.
 
     J(W, b) = 1/N Σ_i w_i ℓ(W z_i + b, y_i) + ½ λ s² ‖W‖²,      mean of w_i = 1
 
@@ -30,17 +30,13 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.special import expit, softmax
-from torch import Tensor, nn
-from torch.nn import functional
 
 from steep import convex
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
+from steep._validation import FloatArray, check_choice
 from steep.convex import Inputs, LogisticProblem, feature_scale
 from steep.exceptions import InputError, InputTypeError, warn_user
 from steep.labels import Labels, check_labels
-from steep.nn.batches import check_seed
 
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
@@ -340,13 +336,9 @@ def fit_head(
     original: Head,
     anchored: bool = False,
     tolerance: float = TOLERANCE,
-    adam: AdamSolver | None = None,
 ) -> Head:
-    """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``, or by Adam."""
-    form = _form(original, anchored=anchored and adam is None)
-    if adam is not None:
-        given = samples.features, samples.targets, weight
-        return fit_adam(*given, adam, n_outputs=task.n_outputs, loss=task.loss, l2=l2, **form)
+    """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``."""
+    form = _form(original, anchored=anchored)
     if task.loss == "squared":
         return ridge_heads(samples.features, samples.targets, weight, [l2], **form)[0]
     return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), gap=tolerance)
@@ -425,81 +417,3 @@ def _start(original: Head) -> Head | None:
 def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
     link: Any = task.loss
     return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)
-
-
-# ------------------------------------------------------------------------------- as in the paper
-
-
-@dataclass(frozen=True)
-class AdamSolver:
-    """The paper's training of a head: Adam on shuffled mini-batches, from a random start.
-
-    Parameters
-    ----------
-    learning_rate : float, default 1e-3
-        Step of Adam.
-    epochs : int, default 25
-        Passes over the data.
-    batch_size : int, default 25
-        Samples per step.
-    random_state : int or Generator, default 0
-        Seed of the start and of the batches.
-
-    Examples
-    --------
-    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
-    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
-    """
-
-    learning_rate: float = 1e-3
-    epochs: int = 25
-    batch_size: int = 25
-    random_state: Seed = 0
-
-    def checked(self) -> AdamSolver:
-        """With values that are right, and a seed of its own."""
-        return AdamSolver(
-            check_real(self.learning_rate, name="learning_rate", above=0.0),
-            check_count(self.epochs, name="epochs", minimum=0),
-            check_count(self.batch_size, name="batch_size"),
-            check_seed(self.random_state),
-        )
-
-
-def fit_adam(
-    features: FloatArray, targets: FloatArray, weight: FloatArray, adam: AdamSolver, *, n_outputs: int, loss: str,
-    l2: float = 0.0, bias: bool = True, offset: FloatArray | None = None,
-) -> Head:  # fmt: skip
-    """Train one head by Adam on shuffled mini-batches; ``l2`` is a plain penalty ½ λ ‖W‖² here.
-
-    Targets are class numbers for the loss "softmax", columns for "sigmoid" and "squared"; ``offset`` is a bias that is
-    not fitted but given, with ``bias=False``.
-    """
-    generator, n_features = torch.Generator().manual_seed(check_seed(adam.random_state)), features.shape[1]
-    dtype = torch.from_numpy(features[[0]]).dtype
-    head = nn.Linear(n_features, n_outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
-    for parameter in head.parameters():
-        nn.init.uniform_(parameter, -(n_features**-0.5), n_features**-0.5, generator=generator)
-    w = torch.as_tensor(weight, dtype=dtype)
-    y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else dtype)
-    given = 0.0 if offset is None else torch.as_tensor(offset, dtype=dtype)
-    optimizer = torch.optim.Adam(head.parameters(), lr=adam.learning_rate)
-    with torch.enable_grad():
-        for _ in range(adam.epochs):
-            for rows in torch.split(torch.randperm(len(features), generator=generator), adam.batch_size):
-                optimizer.zero_grad()
-                z = torch.from_numpy(features[rows.numpy()])  # a copy of these rows: features may lie in a file
-                losses = w[rows] * _sample_losses(head(z) + given, y[rows], loss)
-                torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
-                optimizer.step()
-    trained_bias = head.bias.detach().double().numpy() if bias else offset
-    return Head(head.weight.detach().double().numpy(), trained_bias, is_bias_fixed=offset is not None)
-
-
-def _sample_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
-    if loss == "softmax":
-        return functional.cross_entropy(outputs, targets, reduction="none")
-    columns = targets.reshape(outputs.shape)
-    if loss == "sigmoid":
-        return functional.binary_cross_entropy_with_logits(outputs, columns, reduction="none").sum(dim=1)
-    return ((outputs - columns) ** 2).sum(dim=1) / 2

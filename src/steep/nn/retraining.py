@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from steep.nn.batches import check_seed, iterate_batches, kept_random_state, lab
 from steep.nn.candidates import Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import AdamSolver, Head, HeadTask, TaskName, fit_head
+from steep.nn.heads import Head, HeadTask, TaskName, fit_head
 from steep.nn.improvement import Improvement, first_variation, judged, unjudged
 from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
 from steep.nn.projection import Projection, cut, device_of, rows_of_labels
@@ -57,7 +57,6 @@ def retrain_head(
     n_neighbors: int = 20,
     weight_ratio: float = 40.0,
     l2: float = 1e-3,
-    solver: Literal["convex"] | AdamSolver = "convex",
     task: TaskName = "auto",
     n_jobs: int | None = None,
 ) -> nn.Module:
@@ -85,8 +84,6 @@ def retrain_head(
 
     Other Parameters
     ----------------
-    solver : "convex" or AdamSolver, default "convex"
-        To the minimum of the convex problem, or by Adam as in the paper.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for; "auto" decides by labels and outputs.
     n_jobs : int, optional
@@ -109,9 +106,6 @@ def retrain_head(
     >>> bool((retrained(X).argmax(1) == y).float().mean() > 0.95)
     True
     """
-    adam = solver.checked() if isinstance(solver, AdamSolver) else None
-    if adam is None and not (isinstance(solver, str) and solver == "convex"):
-        raise InputError(f"solver={shown(solver)} is unknown; expected 'convex' or an AdamSolver")
     strength = check_real(l2, name="l2", minimum=0.0)
     search = HeadSearch(l2=(strength,), weight_ratio=(weight_ratio,), n_neighbors=(n_neighbors,), measure=measure)
     grid = Grid.of(search, has_classes=False, use="retrain_head")
@@ -122,7 +116,7 @@ def retrain_head(
     original = parts.own_head()
     weightings = HeadTraining.of(samples, kind, grid, original, n_jobs=n_jobs).weightings()  # line 4
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
-    return parts.join(fit_head(samples, kind, weight, strength, original=original, adam=adam))  # line 6
+    return parts.join(fit_head(samples, kind, weight, strength, original=original))  # line 6
 
 
 def improve(

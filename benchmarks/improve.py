@@ -33,7 +33,7 @@ from reproduction.records import write_json
 from steep.measures.neighborhood import RECALL_OF_HEADS
 from steep.measures.taylor import multi_indices
 from steep.measures.variance import neighbor_variance
-from steep.nn.heads import Head, HeadProblem, fit_logistic
+from steep.nn.heads import Head, HeadProblem
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -73,7 +73,7 @@ def our_head(features, labels):
         )
     )
     seconds_head, head = timed(
-        lambda: fit_logistic(HeadProblem(features, labels, n_outputs=C, link="softmax"), weight, L2)
+        lambda: next(HeadProblem(features, labels, n_outputs=C, link="softmax").path([weight], [L2]))[1][0]
     )
     return seconds_weights, seconds_head, head, weight
 
@@ -116,7 +116,10 @@ def adam_head(features, labels, weight, penalty):
 
 def objective(head, features, labels, weight):
     problem = HeadProblem(features.astype(np.float64), labels, n_outputs=C, link="softmax")
-    return problem.objective(head, weight, L2)
+    inner = problem.problem
+    theta = problem.parameters(head)
+    losses = -np.log(inner.probabilities(theta[None], inner.inputs[:])[0][labels, np.arange(len(labels))])
+    return float(np.mean(weight * losses) + L2 / 2 * (inner.held * theta**2).sum())
 
 
 def measure_head(threads):

@@ -103,3 +103,14 @@ def number_suspicion(y, p, around, w):
     local = [(sum(e[j] for j in around[i]) + sum(e) / n) / (len(around[i]) + 1) for i in range(n)]
     spread = [abs(p[i] - m[i]) / 2 for i in range(n)]
     return np.array([e[i] / (0.3 * local[i] + 0.7 * np.median(local) + spread[i] / 2) for i in range(n)])
+
+
+def logistic_losses(problem, theta, weights, l2):
+    """f_b(θ_b) of a logistic problem of steep.convex, ``(n_problems,)``."""
+    p = problem.probabilities(theta, problem.inputs[:].astype(np.float64))
+    if problem.targets.ndim == 1:
+        each = np.log(p[:, problem.targets, np.arange(p.shape[2])])
+    else:
+        each = np.log(np.where(problem.targets > 0.5, p, 1 - p)).sum(axis=1)
+    penalty = l2 / 2 * (problem.held * (theta - problem.center) ** 2).sum(axis=(1, 2))
+    return penalty - (each * weights).sum(axis=1)

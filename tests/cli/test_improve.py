@@ -99,6 +99,7 @@ def test_weights_are_loaded_first(here):
         (["--train", "train.npz", "--scoring", "worst_group_accuracy"], "needs groups, got none"),
         (["--train", "train.npz", "--task", "guess"], "--task 'guess' is unknown"),
         ([], "Missing option '--train'"),
+        (["--train", "train.npz", "--validation"], "requires an argument"),
     ],
 )
 def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
@@ -108,7 +109,8 @@ def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
     (here / "damaged.npz").write_bytes(b"PK nonsense")
     (here / "t.csv").write_text("a,b,y\n1,2,0\n")
     torch.save({"weight": torch.zeros(2)}, here / "t.pt")
-    assert improve(*arguments) == 2
+    more = ["--validation", "val.npz"] if "--train" in arguments and "--validation" not in arguments else []
+    assert improve(*arguments, *more) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line != "loading"]
     assert len(lines) == 1
     assert message in lines[0]

@@ -9,10 +9,9 @@ from torch import nn
 from steep.exceptions import InputError
 from steep.nn import HeadSearch, improve
 from steep.nn.choose import Layers
-from steep.nn.heads import Head, HeadTask
+from steep.nn.heads import Head, HeadSamples, HeadTask
 from steep.nn.improvement import calibration_of
-from steep.nn.scores import DecisionScore
-from steep.nn.scoring import check_scoring, make_scores
+from steep.nn.scores import DecisionScore, check_scoring, make_scores
 
 from .test_scoring import answers, fooled, shortcut, worst_group
 
@@ -63,13 +62,12 @@ def test_resamples_spread_as_scores_of_drawn_samples_do():
     assert drawn.mean() == pytest.approx(np.mean(expected), abs=0.005)
 
 
-def test_f2_of_more_classes_is_one_line():
-    outputs, y, _ = answers()
-    with pytest.raises(InputError, match=r"scoring='f2' needs two classes, got 3; pass .*average='macro'"):
-        score_of("f2", outputs, y, HeadTask("multiclass", 3))
-
-
 # Layers
+
+
+def trained(*counts):
+    """Training samples of as many of each class."""
+    return HeadSamples(np.zeros((sum(counts), 1)), np.repeat(np.arange(len(counts)), counts))
 
 
 @pytest.mark.parametrize(("name", "n_outputs"), [("multiclass", 2), ("binary", 1)])
@@ -79,7 +77,7 @@ def test_a_threshold_calls_the_share_of_samples_positive_that_it_says(name, n_ou
     y = (np.arange(1000) < 100).astype(int)
     score = score_of("f1", outputs, y if n_outputs == 2 else y[:, None].astype(float), task)
     head = Head(rng.normal(size=(n_outputs, 3)), np.zeros(n_outputs))
-    layers = Layers.of(score, head, np.array([900, 100])).behind(outputs)
+    layers = Layers.of(score, head, trained(900, 100)).behind(outputs)
     shares = [score.keep(layer.outputs(outputs)).mean() for layer in layers]
     assert min(shares) < 0.01 < 0.6 < max(shares)
     assert np.abs(np.array(shares) - 0.1).min() < 0.005
@@ -90,15 +88,14 @@ def test_a_layer_joined_to_a_head_gives_the_outputs_of_both():
     x, head = rng.normal(size=(50, 4)), Head(rng.normal(size=(3, 4)), rng.normal(size=3))
     y, task = np.arange(50) % 3, HeadTask("multiclass", 3)
     for scoring in ("f1_macro", "neg_log_loss"):
-        layers = Layers.of(score_of(scoring, None, y, task), head, np.array([30, 15, 5]))
+        layers = Layers.of(score_of(scoring, None, y, task), head, trained(30, 15, 5))
         for layer in layers.behind(head.outputs(x)):
             np.testing.assert_allclose(layer.joined(head).outputs(x), layer.outputs(head.outputs(x)))
 
 
-def test_a_frozen_bias_and_a_head_without_one_have_no_threshold():
+def test_a_head_without_a_bias_has_no_threshold():
     score = score_of("f1", None, np.arange(50) % 2, HeadTask("multiclass", 2))
-    assert Layers.of(score, Head(np.eye(2), np.zeros(2), is_bias_fixed=True), np.array([9, 1])) is None
-    assert Layers.of(score, Head(np.eye(2), None), np.array([9, 1])) is None
+    assert Layers.of(score, Head(np.eye(2), None), trained(9, 1)) is None
 
 
 def rare(n, seed, share=0.04):
@@ -165,12 +162,11 @@ def test_labels_that_are_noise_are_not_learned_from_the_validation_data():
 
 def test_the_peer_that_was_chosen_is_named():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
-    search = HeadSearch(l2=(1e-2,), weight_ratio=(), held_out=True, blend=False)
+    search = HeadSearch(l2=(1e-2,), weight_ratio=(), held_out=True)
     result = improve(
         fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", search=search
     )
-    assert result.chosen.kind == "validation"
-    assert ("as in DFR" in str(result.verdict)) == (result.chosen.rule == "groups of equal mass")
+    assert "groups of equal mass, fitted to the validation data" in str(result.verdict)
 
 
 def test_known_groups_of_the_training_data_are_used():
@@ -181,7 +177,7 @@ def test_known_groups_of_the_training_data_are_used():
     assert "ByGroup()" in set(result.candidates["rule"])
     for group in range(4):
         assert result.weights[train[2] == group].sum() == pytest.approx(200)
-    assert "group-balanced weights, as in DFR" in str(result.verdict)
+    assert "classes ByGroup()" in str(result.verdict)
 
 
 def test_groups_of_data_that_were_not_passed_are_one_line():

@@ -158,7 +158,7 @@ def test_odd_streams_are_refused(path):
     with pytest.raises(InputTypeError, match="data is a generator"):
         project(Counting(), (batch for batch in Shards()), memmap=path)
     with pytest.raises(InputTypeError, match=r"data is a stream .* or their features"):
-        improve(Counting(), Shards())
+        improve(Counting(), Shards(), Shards())
 
 
 class Uneven(Shards):
@@ -174,9 +174,6 @@ class Uneven(Shards):
 def test_batches_that_do_not_go_together_are_refused(path):
     with pytest.raises(InputError, match="some batches have labels and some do not"):
         project(Counting(), Uneven(lambda i, x, y: (x, y) if i < 3 else (x,)), memmap=path)
-    path = path.with_name("b.npy")
-    with pytest.raises(InputError, match=r"labels are int64 .* in one batch and float64"):
-        project(Counting(), Uneven(lambda i, x, y: (x, y if i < 3 else y / 2)), memmap=path)
     path = path.with_name("c.npy")
     with pytest.raises(InputError, match="19 labels for 20 samples"):
         project(Counting(), Uneven(lambda i, x, y: (x, y[1:])), memmap=path)
@@ -216,10 +213,6 @@ def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, dat
     result = improve(network, train, held_out, **GRID)
     assert network.n_seen == 0
     assert np.isnan(result.rescored)
-    assert "not run again: no held-out inputs" in str(result)
-    assert "run again" not in result._repr_html_()
-    assert "without held-out data" in str(improve(network, train, **GRID).verdict)
-    assert network.n_seen == 0
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
@@ -241,13 +234,12 @@ def test_features_of_another_network_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), (inputs, labels), memmap=path)
     with pytest.raises(InputError, match=r"those of another network, or of this one before it was trained further"):
-        improve(another(), features, **GRID)
-    with pytest.raises(InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"):
-        improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
-    with pytest.raises(InputError, match=r"whose 'body' is a layer of 4 inputs"):
-        improve(split(Counting(), head="body"), features, **GRID)
+        improve(another(), features, data, **GRID)
+    for other in (nn.Sequential(nn.Linear(4, 2)), split(Counting(), head="body")):
+        with pytest.raises(InputError, match=r"the 6 features before head 'head' are those of another network"):
+            improve(other, features, data, **GRID)
     with pytest.raises(InputError, match=r"do not say which layer"):
-        improve(Counting(), Projection(features.features, labels.numpy()), **GRID)
+        improve(Counting(), Projection(features.features, labels.numpy()), data, **GRID)
     with pytest.raises(InputError, match="those of another network"):
         improve(another(), (inputs, labels), features, **GRID)
 
@@ -256,7 +248,7 @@ def test_features_without_labels_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), inputs, memmap=path)
     with pytest.raises(InputError, match="the data hold no labels"):
-        improve(Counting(), features, **GRID)
+        improve(Counting(), features, data, **GRID)
     retrain_head(Counting(), features, labels, n_neighbors=5)
 
 

@@ -51,26 +51,22 @@ NOTE = "which also made the choice; the stated gain is of samples that did not."
 def test_every_view_says_which_samples_its_figures_are_of(found, tmp_path):
     assert found.chosen.kind != "original"
     page = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
-    table, _, below = str(found).partition("Scores in the table are of all validation samples, " + NOTE)
+    table, _, _ = str(found).partition("Scores in the table are of all validation samples, " + NOTE)
     assert "chosen" in table
-    assert "run again" in below
     assert found._repr_html_().partition("</table>")[2].count(NOTE) == 1
     assert f"Scores on this page are of all validation samples, {NOTE}" in page
 
 
-def test_a_kept_head_has_no_stated_gain_and_without_scores_there_is_no_note(found, tmp_path):
+def test_a_kept_head_has_no_stated_gain(found, tmp_path):
     rng = np.random.default_rng(1)
     X = torch.tensor(rng.normal(size=(80, 4)), dtype=torch.float32)
     y = torch.tensor(rng.integers(2, size=80))
     few = {"search": HeadSearch(weight_ratio=(5,), n_neighbors=(5,), l2=(1e-3,))}
     kept = improve(found.network, (X[:40], y[:40]), (X[40:], y[40:]), **few)
-    unjudged = improve(found.network, (X, y), **few)
     assert kept.chosen.kind == "original"
     assert "which also made the choice." in str(kept)
-    for result in (kept, unjudged):
-        page = improvement_page(tmp_path / "p.html", result).read_text(encoding="utf-8")
-        assert not any("stated gain" in text for text in (str(result), result._repr_html_(), page))
-    assert "made the choice" not in str(unjudged) + unjudged._repr_html_()
+    page = improvement_page(tmp_path / "p.html", kept).read_text(encoding="utf-8")
+    assert not any("stated gain" in text for text in (str(kept), kept._repr_html_(), page))
 
 
 def test_what_is_no_improvement_is_refused(tmp_path):

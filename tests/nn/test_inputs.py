@@ -60,7 +60,7 @@ def test_soft_labels_are_rejected_with_the_way_out(form):
     with pytest.raises(InputError, match=message):
         retrain_head(network, X, form)
     with pytest.raises(InputError, match=message):
-        improve(network, (X, form))
+        improve(network, (X, form), (FRESH, FRESH_CLASSES))
     retrain_head(network, X, form, n_neighbors=10, task="regression")
 
 
@@ -81,7 +81,7 @@ def test_labels_that_are_too_large_are_one_line(name, size):
     network, (_, y), _, _ = build(name)
     large = size * y.double() / y.abs().max()
     for call in (
-        lambda: improve(network, (X, large), **SMALL),
+        lambda: improve(network, (X, large), (X[:9], y[:9]), **SMALL),
         lambda: improve(network, (X[:80], y[:80]), (X[80:], large[80:]), **SMALL),
         lambda: retrain_head(network, X, large, n_neighbors=10),
     ):
@@ -92,7 +92,8 @@ def test_labels_that_are_too_large_are_one_line(name, size):
 @pytest.mark.parametrize("name", ["regression", "several outputs"])
 def test_labels_as_large_as_allowed_raise_no_warning(name):
     network, (_, y), _, _ = build(name)
-    improve(network, (X, 7e8 * y.double() / y.abs().max()), **SMALL)
+    large = 7e8 * y.double() / y.abs().max()
+    improve(network, (X[:80], large[:80]), (X[80:], large[80:]), **SMALL)
 
 
 # ------------------------------------------------------------------------------------------- dicts
@@ -168,11 +169,11 @@ def test_improve_takes_a_dict_of_tensors_with_labels():
 
 @pytest.mark.parametrize(("data", "message"), [
     ((FIELDS, CLASSES[:5]), "120 inputs and 5 labels"),
-    ((FIELDS | {"attention_mask": torch.ones(7, 6)}, CLASSES), "'attention_mask' has 7 rows and 'input_ids' 120"),
-    (({}, CLASSES), "the dict of inputs is empty"),
-    (({"input_ids": "text"}, CLASSES), r"'input_ids' is a str; expected a tensor, an array or a list of numbers"),
-    (({"input_ids": [[1, 2], [3]]}, CLASSES[:2]), r"'input_ids' is ragged.*pad"),
-    (({"input_ids": [["a"], ["b"]]}, CLASSES[:2]), r"'input_ids' holds text or objects; .*encode"),
+    ((FIELDS | {"attention_mask": torch.ones(7, 6)}, CLASSES), "'input_ids': 120, 'attention_mask': 7.* rows"),
+    (({}, CLASSES), "inputs have no rows; expected one row per sample"),
+    (({"input_ids": "text"}, CLASSES), r"'input_ids' is not a tensor, an array or a list of numbers"),
+    (({"input_ids": [[1, 2], [3]]}, CLASSES[:2]), r"'input_ids' is not a.*pad rows"),
+    (({"input_ids": [["a"], ["b"]]}, CLASSES[:2]), r"'input_ids' is not a.*encode"),
     ([{"input_ids": [1, 2], "y": 0}, {"input_ids": [3], "y": 1}], "pad them"),
 ])  # fmt: skip
 def test_dicts_that_do_not_fit_are_one_line(data, message):
@@ -219,8 +220,6 @@ def test_a_data_set_that_changes_from_pass_to_pass_is_known_by_itself():
     data = Noisy()
     with pytest.raises(InputError, match="validation is the training data"):
         improve(build("mlp")[0], data, data, **SMALL)
-    with pytest.raises(InputError, match="validation is the training data"):
-        improve(build("mlp")[0], (X, CLASSES), (X, CLASSES), **SMALL)
 
 
 @pytest.mark.parametrize("n_shared", [1, 13])
@@ -238,7 +237,9 @@ def test_reweighting_data_are_compared_with_both_other_parts():
     network, fresh = build("mlp")[0], (FRESH, FRESH_CLASSES)
     with pytest.raises(InputError, match="all 60 reweighting samples are also in validation"):
         improve(network, (X, CLASSES), fresh, reweighting=fresh, **SMALL)
-    with pytest.warns(SteepWarning, match="40 of 40 reweighting samples are also in train.*the network has seen them"):
+    with pytest.warns(
+        SteepWarning, match="all 40 reweighting samples are also in train.*pass data the network has not seen"
+    ):
         improve(network, (X, CLASSES), fresh, reweighting=(X[:40], CLASSES[:40]), **SMALL)
 
 
@@ -258,19 +259,17 @@ def rows_without(label):
 
 def test_a_class_that_is_absent_from_the_training_data_is_named():
     network, rows = build("mlp")[0], rows_without(2)
-    absent = r"class 2 of the network is absent from train.*will not predict it"
+    absent = r"class 2 absent from train.*will not predict"
     with pytest.warns(SteepWarning, match=absent):
         retrain_head(network, X[rows], CLASSES[rows], n_neighbors=10)
-    with pytest.warns(SteepWarning, match=absent):
-        improve(network, (X[rows], CLASSES[rows]), **SMALL)
-    with pytest.warns(SteepWarning, match=absent + r".*validation has \d+ samples of it") as seen:
+    with pytest.warns(SteepWarning, match=absent) as seen:
         improve(network, (X[rows], CLASSES[rows]), (FRESH, FRESH_CLASSES), **SMALL)
     assert len(seen) == 1
 
 
 def test_many_absent_classes_are_one_line():
     network = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 40))
-    with pytest.warns(SteepWarning, match=r"classes 3, 4, 5, 6, 7 and 32 more of the network are absent") as seen:
+    with pytest.warns(SteepWarning, match=r"classes 3, 4, 5, 6, 7 and 32 more absent from train") as seen:
         retrain_head(network, X, CLASSES, n_neighbors=10)
     assert len(seen) == 1
 
@@ -279,33 +278,18 @@ def test_a_label_without_a_positive_sample_is_named():
     network, (_, labels), _, _ = build("multi-label")
     labels = labels.clone()
     labels[:, 1] = 0
-    with pytest.warns(SteepWarning, match="label 1 of the network is absent from train"):
+    with pytest.warns(SteepWarning, match="label 1 absent from train"):
         retrain_head(network, X, labels, n_neighbors=10)
 
 
 def test_a_class_that_is_absent_from_the_validation_data_is_named():
     keep = FRESH_CLASSES != 1
-    with pytest.warns(SteepWarning, match=r"class 1 is in train and absent from validation.*not measured") as seen:
+    with pytest.warns(SteepWarning, match=r"class 1 absent from validation.*not measured") as seen:
         improve(build("mlp")[0], (X, CLASSES), (FRESH[keep], FRESH_CLASSES[keep]), **SMALL)
     assert len(seen) == 1
 
 
 # -------------------------------------------------------------------------------------------- groups
-
-
-@pytest.mark.parametrize("renamed", [lambda c: c, lambda c: 2 - c, lambda c: np.array(["a", "b", "c"])[c]])
-def test_groups_that_are_the_classes_are_named(renamed):
-    parts = (X, CLASSES), (FRESH, FRESH_CLASSES)
-    groups = renamed(FRESH_CLASSES.numpy())
-    with pytest.warns(SteepWarning, match=r"groups are the classes.*scoring='worst_class_accuracy'"):
-        improve(build("mlp")[0], *parts, groups=groups, scoring="worst_group_accuracy", **SMALL)
-
-
-def test_groups_that_are_not_the_classes_raise_no_warning():
-    groups = FRESH_CLASSES.numpy() + 3 * (FRESH[:, 2] > 0).numpy()
-    improve(
-        build("mlp")[0], (X, CLASSES), (FRESH, FRESH_CLASSES), groups=groups, scoring="worst_group_accuracy", **SMALL
-    )
 
 
 # ------------------------------------------------------------------------- scores of several labels
@@ -314,21 +298,14 @@ LABELS = (X[:, :3] > 0).float()
 FRESH_LABELS = (FRESH[:, :3] > 0.3).float()
 
 
-def recalls(outputs, labels):
-    hits = (outputs > 0) == (labels > 0.5)
-    return [hits[:, j][labels[:, j] == value].mean() for j in range(3) for value in (0, 1)]
-
-
 def labelwise(name, outputs, labels):
     if name == "neg_log_loss":
         return np.mean([log_loss(labels[:, j], 1 / (1 + np.exp(-outputs[:, j]))) for j in range(3)])
-    if name == "balanced_accuracy":
-        return np.mean(recalls(outputs, labels))
     by_sample = ((outputs > 0) == (labels > 0.5)).mean(axis=1)
     return min(by_sample[:20].mean(), by_sample[20:].mean())
 
 
-@pytest.mark.parametrize("name", ["neg_log_loss", "balanced_accuracy", "worst_group_accuracy"])
+@pytest.mark.parametrize("name", ["neg_log_loss", "worst_group_accuracy"])
 def test_scores_of_several_labels_are_means_over_the_labels(name):
     network = build("multi-label")[0]
     groups = np.arange(60) >= 20 if name == "worst_group_accuracy" else None
@@ -339,9 +316,9 @@ def test_scores_of_several_labels_are_means_over_the_labels(name):
     assert found.rescored == pytest.approx(labelwise(name, outputs, FRESH_LABELS.numpy()), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["worst_class_accuracy", "worst_contradicted"])
+@pytest.mark.parametrize("name", ["worst_class_accuracy", "worst_contradicted", "balanced_accuracy"])
 def test_scores_without_a_meaning_for_several_labels_are_one_line(name):
-    message = rf"scoring='{name}' needs one class per sample.*; use accuracy, balanced_accuracy"
+    message = rf"scoring='{name}' does not fit a multilabel head; expected one of accuracy, neg_log_loss"
     with pytest.raises(InputError, match=message) as caught:
         improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring=name)
     assert "\n" not in str(caught.value)

@@ -99,7 +99,7 @@ def test_a_convolution_whose_outputs_are_averaged_is_a_head_of_averaged_features
 
 def test_labels_that_do_not_fit_the_positions_are_one_line():
     with pytest.raises(InputError, match=r"labels of shape \(2,\) for 12 positions|labels of shape") as caught:
-        improve(Tagger(), (TOKENS, TAGS[:, 0]))
+        improve(Tagger(), (TOKENS, TAGS[:, 0]), (TOKENS, TAGS))
     assert "\n" not in str(caught.value)
 
 

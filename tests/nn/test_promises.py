@@ -1,7 +1,6 @@
 """What a verdict may promise: what held-out data show, no more, and in figures that add up."""
 
 import re
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from sklearn.metrics import accuracy_score
 from torch import nn
 
 from steep.evidence import Score
-from steep.exceptions import InputError
 from steep.metrics import Interval
 from steep.nn import HeadSearch, improve
 from steep.nn.choose import Choice
@@ -44,40 +42,6 @@ def linear(n_in=5, n_out=3, scale=0.3):
 
 def described(result):
     return str(result.verdict)
-
-
-# Without held-out data
-
-
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "f1_macro"])
-def test_without_held_out_data_nothing_is_promised_and_the_original_head_is_kept(scoring):
-    network, data = linear(), overlapping(300, 0)
-    result = improve(network, data, scoring=scoring, **FEW)
-    assert result.chosen.kind == "original"
-    assert torch.equal(result.network[1].weight, network[1].weight)
-    assert "cannot be estimated without held-out data" in described(result)
-    assert (result.verdict.interval.mean, result.verdict.interval.n) == (0, 0)
-    assert np.isnan(result.rescored)
-
-
-def test_without_held_out_data_the_training_samples_are_still_described(tmp_path):
-    from steep.report import improvement_page
-
-    result = improve(linear(), overlapping(300, 0), **FEW)
-    assert len(result.hardest(5)) == 5
-    assert len(result.suspects().top(5)) == 5
-    assert (
-        "nan"
-        not in improvement_page(tmp_path / "p.html", result).read_text(encoding="utf-8").lower().split("script")[0]
-    )
-    assert str(result)
-    result.save(tmp_path / "kept.safetensors")
-
-
-def test_groups_need_held_out_data():
-    train = shortcut(100)
-    with pytest.raises(InputError, match="groups needs validation data"):
-        improve(fooled(), train[:2], groups=train[2], scoring="worst_group_accuracy", **FEW)
 
 
 # Only significant gains replace the original head
@@ -152,24 +116,6 @@ def test_a_head_is_replaced_only_if_the_interval_excludes_zero():
 # Equal scores, bounded scores, scores of few samples
 
 
-@pytest.mark.parametrize(
-    ("name", "same"),
-    [
-        ("balanced_accuracy", "recall_macro"),
-        ("accuracy", "recall_micro"),
-        ("accuracy", "f1_micro"),
-        ("accuracy", "precision_micro"),
-        ("accuracy", "recall_weighted"),
-    ],
-)
-def test_scores_that_are_equal_choose_the_same_head(name, same):
-    train, held_out = overlapping(400, 0), overlapping(300, 1)
-    one, other = (improve(linear(), train, held_out, scoring=scoring) for scoring in (name, same))
-    assert one.chosen == other.chosen
-    assert one.verdict.interval == other.verdict.interval
-    assert torch.equal(one.network[1].weight, other.network[1].weight)
-
-
 def test_a_name_that_a_mapping_gives_to_another_scorer_is_that_scorer():
     train, held_out = overlapping(400, 0), overlapping(300, 1)
     result = improve(linear(), train, held_out, scoring={"recall_macro": "accuracy"}, **FEW)
@@ -228,24 +174,6 @@ def test_a_score_without_a_mean_is_asked_a_few_times_for_each_head():
     result = improve(linear(), overlapping(300, 0), overlapping(100, 1), scoring=scorer)
     assert len(result.candidates) > 50
     assert len(calls) < 60 * len(result.candidates)
-
-
-@pytest.mark.parametrize("scoring", ["f1_samples", "f1_macro"])
-def test_a_score_that_warns_on_every_call_is_reported_once(scoring):
-    rng = np.random.default_rng(0)
-    x = torch.tensor(rng.normal(size=(300, 4)), dtype=torch.float32)
-    y = (x[:, :3] > 1.5).long()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        improve(
-            linear(4, 3),
-            (x[:200], y[:200]),
-            (x[200:], y[200:]),
-            scoring=scoring,
-            search=HeadSearch(l2=(1e-2,), weight_ratio=()),
-        )
-    assert len(caught) == 1
-    assert f"scoring='{scoring}' warned; further warnings are not shown" in str(caught[0].message)
 
 
 # What the sentence says

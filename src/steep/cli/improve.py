@@ -19,7 +19,7 @@ EXAMPLE = "steep improve model:network --train train.npz --validation val.npz"
 _INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
 
 _NETWORK = "Your trained network, or a function without arguments that returns it."
-_UNSEEN = "NPZ with X and y it has not seen; without it the original head is kept."
+_UNSEEN = "NPZ with X and y it has not seen."
 _SCORES = (
     "Score that decides; may be repeated, the first one decides: accuracy, worst_group_accuracy, balanced_accuracy, "
     "neg_log_loss, worst_decile, or any scorer of scikit-learn's."
@@ -34,7 +34,7 @@ def improve_command(
     train: Annotated[
         Path, typer.Option("--train", help="NPZ with arrays X and y the network was trained on.", show_default=False)
     ],
-    validation: Annotated[Path | None, typer.Option("--validation", help=_UNSEEN)] = None,
+    validation: Annotated[Path, typer.Option("--validation", help=_UNSEEN, show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")] = Path(
         "improved.safetensors"
     ),
@@ -54,17 +54,14 @@ def improve_command(
     """
     if output.suffix != ".safetensors":
         raise InputError(f"--output must end in .safetensors, for example improved.safetensors; got {output}")
-    inputs = [path for path in (train, validation, weights) if path is not None]
+    inputs = [train, validation, *([] if weights is None else [weights])]
     options.check_destination(output, inputs=inputs, force=force)
     options.check_page(report, force=force)
-    training = last = load_arrays(train, "--train")
-    data = [samples_of(train, training)]
-    if validation is not None:
-        last = load_arrays(validation, "--validation")
-        data.append(samples_of(validation, last))
-    if groups is not None and groups not in last:
+    training, held_out = load_arrays(train, "--train"), load_arrays(validation, "--validation")
+    data = [samples_of(train, training), samples_of(validation, held_out)]
+    if groups is not None and groups not in held_out:
         raise InputError(
-            f"{validation or train} holds {', '.join(last)} and no {groups!r}; pass --groups with one of these names"
+            f"{validation} holds {', '.join(held_out)} and no {groups!r}; pass --groups with one of these names"
         )
     from steep.nn import improve
 
@@ -72,7 +69,7 @@ def improve_command(
         model = load_network(network, weights)
         result = improve(
             model, *(_as_wanted(samples, model) for samples in data), scoring=scoring or None,
-            groups=None if groups is None else last[groups], task=task, random_state=seed,  # type: ignore[arg-type]
+            groups=None if groups is None else held_out[groups], task=task, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
     result.save(output)
     if report is not None:

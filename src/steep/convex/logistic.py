@@ -1,6 +1,6 @@
 """Weighted logistic regression, many at once: weightings of the same samples, along a path of penalties or not.
 
-    f_b(θ) = Σ_i w_bi ℓ(θ z_i + o, y_i) + ½ λ Σ_j h_j ‖θ_j − c_j‖²,      b = 1…B
+    f_b(θ) = Σ_i w_bi ℓ(θ z_i, y_i) + ½ λ Σ_j h_j ‖θ_j − c_j‖²,      b = 1…B
 
 ℓ is the cross-entropy of a softmax over the outputs, or the sum of binary cross-entropies; h is 0 for a free bias and 1
 for all other inputs; c, the centre, is 0 or another model that θ is held near. Gradients are two matrix products per
@@ -36,7 +36,7 @@ _ROUGH = Limits(gap=5e-3)
 
 @dataclass(frozen=True)
 class LogisticProblem:
-    """Samples, labels and penalty: z is ``inputs``, h ``held``, c ``center`` and o ``offset``.
+    """Samples, labels and penalty: z is ``inputs``, h ``held`` and c ``center``.
 
     ``targets`` are class numbers ``(n_samples,)`` for the softmax, 0 and 1 ``(n_outputs, n_samples)`` for binary
     outputs. Searches end where they are at ``deadline``, by ``time.monotonic``.
@@ -47,7 +47,6 @@ class LogisticProblem:
     n_outputs: int
     held: FloatArray
     center: FloatArray | float = 0.0
-    offset: FloatArray | None = None
     deadline: float = inf
 
     @property
@@ -79,22 +78,7 @@ class LogisticProblem:
     def probabilities(self, theta: FloatArray, rows: FloatArray) -> FloatArray:
         """Probability of every class, or of 1, ``(n_problems, n_outputs, n_samples)``."""
         flat: FloatArray = theta.reshape(-1, theta.shape[-1]).astype(rows.dtype, copy=False) @ rows.T
-        raw = flat.reshape(-1, self.n_outputs, len(rows))
-        if self.offset is not None:
-            raw += self.offset[:, None].astype(raw.dtype)
-        return to_probabilities(raw, softmax=self.is_softmax)
-
-    def losses(self, theta: FloatArray, weights: FloatArray, l2: float) -> FloatArray:
-        """f_b at θ_b, ``(n_problems,)``."""
-        values: FloatArray = l2 / 2 * (self.held * (theta - self.center) ** 2).sum(axis=(1, 2))
-        for block in self.inputs.blocks(len(theta) * self.n_outputs):
-            p = self.probabilities(theta, self.inputs[block])
-            if self.is_softmax:
-                p = p[:, None, self.targets[block], np.arange(p.shape[2])]
-            else:
-                p = np.where(self.targets[:, block] > 0.5, p, 1 - p)
-            values -= (np.log(np.maximum(p, 1e-300)).sum(axis=1) * weights[:, block]).sum(axis=1, dtype=np.float64)
-        return values
+        return to_probabilities(flat.reshape(-1, self.n_outputs, len(rows)), softmax=self.is_softmax)
 
     def hessian(self, theta: FloatArray, weights: FloatArray, l2: float, samples: Any = slice(None)) -> FloatArray:
         """Second derivative of f_b at θ_b, or at one θ, ``(n_problems, n_parameters, n_parameters)``.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,20 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from steep._validation import FloatArray, check_count, check_points, one_line
+from steep._validation import FloatArray, check_choice, check_points, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
 
 TorchFunction = Callable[[Tensor], Tensor]
-# Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.
+Path = tuple[int, ...]
+# Points differentiated at once: derivatives of order n keep about 2ⁿ copies of every intermediate result.
 _BLOCK = 2**16
 # Nested derivatives double the work with every order: 2¹² passes is the most that is allowed.
 _LARGEST_ORDER = 12
 
 
 def torch_derivatives(
-    function: TorchFunction, *, block: int = _BLOCK, dtype: torch.dtype = torch.float64
-) -> TorchDerivatives:
+    function: TorchFunction, *, dtype: torch.dtype = torch.float64
+) -> Callable[[Any, npt.NDArray[np.int64]], FloatArray]:
     """Derivatives of a torch function, for ``taylor_variation(None, X, derivatives=torch_derivatives(f))``.
 
     Parameters
@@ -43,15 +44,13 @@ def torch_derivatives(
         f, of a tensor ``(n_samples, n_features)`` → ``(n_samples,)`` or ``(n_samples, n_outputs)``, each row by
         itself (a network in eval mode, for instance). It needs forward-mode derivatives, which torch's own
         operations have.
-    block : int, default 65536
-        Points differentiated at once.
     dtype : torch.dtype, default torch.float64
         Precision of the points given to ``function``; that of its parameters for a network.
 
     Returns
     -------
-    TorchDerivatives
-        A callable ``(X, multi_indices)``, which can be pickled if ``function`` can.
+    callable
+        ``(X, multi_indices)`` → ``(n_indices, n_samples, n_outputs)``, which can be pickled if ``function`` can.
 
     Examples
     --------
@@ -61,70 +60,44 @@ def torch_derivatives(
     """
     if not callable(function):
         raise InputTypeError(f"function is a {type(function).__name__}; expected a callable of a tensor")
-    if not isinstance(dtype, torch.dtype):
-        raise InputTypeError(f"dtype is a {type(dtype).__name__}; expected torch.float32 or torch.float64")
-    if dtype not in (torch.float32, torch.float64):
-        raise InputError(f"dtype={dtype} is not supported; expected torch.float32 or torch.float64")
-    return TorchDerivatives(function, check_count(block, name="block"), dtype)
+    return partial(_derivatives, function, check_choice(dtype, name="dtype", choices=(torch.float32, torch.float64)))
 
 
-@dataclass(frozen=True)
-class TorchDerivatives:
-    """What :func:`torch_derivatives` returns: ∂^k f by automatic differentiation, block by block."""
-
-    function: TorchFunction
-    block: int
-    dtype: torch.dtype
-
-    def __call__(self, X: Any, multi_indices: npt.NDArray[np.int64], /) -> FloatArray:
-        """Return ∂^k f as ``(n_indices, n_samples, n_outputs)``."""
-        points = check_points(X)
-        indices = _check_indices(multi_indices, points.shape[1])
-        paths = [tuple(np.repeat(np.arange(len(k)), k).tolist()) for k in indices]
-        derivatives: FloatArray | None = None
-        with torch.no_grad():
-            for start in range(0, len(points), self.block):
-                x = torch.as_tensor(points[start : start + self.block], dtype=self.dtype)
-                found = _path_derivatives(self.function, x, paths)
-                if derivatives is None:
-                    derivatives = np.empty((len(paths), len(points), found[paths[0]].shape[1]))
-                for row, path in enumerate(paths):
-                    derivatives[row, start : start + len(x)] = found[path].numpy()
-        assert derivatives is not None  # check_points rejects an empty X
-        return derivatives
-
-
-def _check_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.int64]:
-    """Return multi-indices k as rows, at least one."""
+def _derivatives(function: TorchFunction, dtype: torch.dtype, X: Any, multi_indices: Any) -> FloatArray:
+    points = check_points(X)
+    n_features = points.shape[1]
     try:
         indices = np.asarray(multi_indices)
     except ValueError as error:
         raise InputError(f"multi_indices are ragged ({error}); expected (n_indices, {n_features})") from error
-    if indices.dtype.kind not in "iu" or indices.ndim != 2 or not len(indices) or indices.shape[1] != n_features:
+    if (
+        indices.dtype.kind not in "iu" or indices.ndim != 2 or not len(indices) or indices.shape[1] != n_features
+        or indices.min() < 0 or indices.sum(axis=1).max() > _LARGEST_ORDER
+    ):  # fmt: skip
         raise InputError(
             f"multi_indices have shape {indices.shape} and dtype {indices.dtype}; expected whole numbers "
-            f"(n_indices, {n_features}), one column per input"
+            f"(n_indices, {n_features}), one column per input, of orders from 0 to {_LARGEST_ORDER}"
         )
-    if indices.min() < 0 or indices.sum(axis=1).max() > _LARGEST_ORDER:
-        raise InputError(f"multi_indices are out of range; expected orders from 0 to {_LARGEST_ORDER}")
-    return indices.astype(np.int64)
+    paths = [tuple(np.repeat(np.arange(n_features), k).tolist()) for k in indices]
+    parts = []
+    with torch.no_grad():
+        for x in torch.split(torch.as_tensor(points, dtype=dtype), _BLOCK):
+            found = _path_derivatives(function, x, paths)
+            parts.append(np.stack([found[path].numpy().astype(np.float64, copy=False) for path in paths]))
+    return np.concatenate(parts, axis=1)
 
 
-def _path_derivatives(
-    function: TorchFunction, x: Tensor, paths: list[tuple[int, ...]]
-) -> dict[tuple[int, ...], Tensor]:
+def _path_derivatives(function: TorchFunction, x: Tensor, paths: list[Path]) -> dict[Path, Tensor]:
     """D along each path; a prefix's derivative comes with that of the longer path and is kept."""
-    found: dict[tuple[int, ...], Tensor] = {}
+    found: dict[Path, Tensor] = {}
     for path in sorted(paths, key=len, reverse=True):
-        if path in found:
-            continue
-        values = _nested(function, path)(x)
-        for length, value in enumerate(values):
-            found.setdefault(path[:length], value)
+        if path not in found:
+            for length, value in enumerate(_nested(function, path)(x)):
+                found.setdefault(path[:length], value)
     return found
 
 
-def _nested(function: TorchFunction, path: tuple[int, ...]) -> Callable[[Tensor], tuple[Tensor, ...]]:
+def _nested(function: TorchFunction, path: Path) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """x ↦ (f, D_{i_1} f, D_{i_1} D_{i_2} f, …) for one path."""
     if not path:
         return lambda x: (_values(function, x),)

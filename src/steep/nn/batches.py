@@ -20,15 +20,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from steep._validation import Seed, check_count, check_generator, one_line
+from steep._validation import Seed, check_generator, one_line
 from steep.exceptions import InputError, InputTypeError
 
 Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")
 # Inputs of a batch: 32 MB at most, which leaves room for the activations of usual networks.
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
-# Seeds are added to (members), and the sum must still be one that torch takes.
-_LARGEST_SEED = 2**62
+_LARGEST_SEED = 2**63  # of torch
 _FORMS = "a tensor, a dict of tensors, (inputs, labels), a Dataset, a DataLoader or a list of dicts"
 
 
@@ -38,10 +37,15 @@ def iterate_batches(data: Any, batch_size: int | None = None, *, streams: bool =
     The inputs are copies: a network that works in place does not reach the caller's data.
     Data of unknown length are read where ``streams`` is True.
     """
+    if isinstance(data, IterableDataset) and streams:
+        raise InputTypeError(
+            f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "
+            "batch_size=...)"
+        )
     if not streams:
         _refuse_streams(data)
     with _kept_generators(data):
-        yield from _batches(data, check_batch_size(batch_size))
+        yield from _batches(data, batch_size)
 
 
 def _batches(data: Any, batch_size: int | None) -> Iterator[Batch]:
@@ -97,14 +101,6 @@ def _tensor(value: Any) -> Any:
     return torch.from_numpy(np.array(value)) if is_numeric else _cloned(value)
 
 
-def first_rows(inputs: Any, n: int = 2) -> Any:
-    """The first samples of a batch, where it is plain which those are; else the batch."""
-    parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
-    if not all(isinstance(part, Tensor) and part.ndim for part in parts) or len({len(part) for part in parts}) != 1:
-        return inputs
-    return mapped(inputs, lambda value: value[:n])
-
-
 def fitting_batch(inputs: Any, *, single: bool = False) -> int:
     """How many samples make a batch that fits in memory."""
     parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
@@ -129,9 +125,14 @@ def separate(batch: Any) -> Batch:
 
 
 def _stacked(value: Any) -> Any:
-    """Undo what a ``DataLoader`` makes of samples that hold lists of numbers: one tensor per place in the list."""
-    is_listed = type(value) is list and value and all(isinstance(v, Tensor) and v.ndim == 1 for v in value)
-    return torch.stack(value, dim=1) if is_listed and len({len(part) for part in value}) == 1 else value
+    """Undo what collating makes of samples that hold lists of numbers: one tensor per place in the list."""
+    if type(value) is not list or not value:
+        return value
+    parts = [_stacked(part) for part in value]
+    if not all(isinstance(p, Tensor) and (p.ndim == 1 or type(v) is list) for p, v in zip(parts, value, strict=True)):
+        return value
+    joined = torch.stack(parts, dim=1)
+    return joined.to(torch.get_default_dtype()) if joined.dtype == torch.float64 else joined  # Python's floats
 
 
 def label_array(labels: Any) -> npt.NDArray[Any]:
@@ -148,8 +149,8 @@ def label_array(labels: Any) -> npt.NDArray[Any]:
 # ------------------------------------------------------------------------------- data that are held whole
 
 
-def _held(data: Any) -> Batch | None:
-    """Inputs and labels of data that are held whole, as tensors and arrays; None for data of other forms."""
+def _held(data: Any) -> tuple[dict[str, Any], Any] | None:
+    """Inputs by name, "" if there is one without, and labels of data that are held whole; None for other forms."""
     if isinstance(data, Mapping):
         inputs, labels = separate(data)
     elif isinstance(data, Tensor | np.ndarray):
@@ -158,7 +159,19 @@ def _held(data: Any) -> Batch | None:
         inputs, labels = data
     else:
         return None
-    return _columns(inputs) if isinstance(inputs, Mapping) else inputs, labels
+    columns = dict(inputs) if isinstance(inputs, Mapping) else {"": inputs}
+    for name, values in columns.items():
+        try:
+            columns[name] = values if isinstance(values, Tensor | np.ndarray) else torch.tensor(values)
+        except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+            raise InputError(
+                f"input {name!r} is not a tensor, an array or a list of numbers ({one_line(error)}); encode text, and "
+                "pad rows to one length"
+            ) from error
+    n_rows = {name: len(values) if values.ndim else 0 for name, values in columns.items()}
+    if len(set(n_rows.values())) != 1:
+        raise InputError(f"inputs have {n_rows or 'no'} rows; expected one row per sample in each, and one input")
+    return columns, labels
 
 
 def _is_pair(data: Any) -> bool:
@@ -170,60 +183,25 @@ def _is_pair(data: Any) -> bool:
     return isinstance(data[1], Tensor | np.ndarray) or (isinstance(data, tuple) and hasattr(data[1], "__len__"))
 
 
-def _columns(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    if not inputs:
-        raise InputError("the dict of inputs is empty; expected at least one tensor; pass the inputs by name")
-    columns = {name: _column(name, values) for name, values in inputs.items()}
-    n_rows = {name: len(values) if values.ndim else 0 for name, values in columns.items()}
-    first = next(iter(columns))
-    for name, n in n_rows.items():
-        if n != n_rows[first]:
-            raise InputError(
-                f"input {name!r} has {n} rows and {first!r} {n_rows[first]}; expected one row per sample in each"
-            )
-    return columns
-
-
-def _column(name: str, values: Any) -> Any:
-    if isinstance(values, Tensor | np.ndarray):
-        return values
-    if not isinstance(values, list | tuple):
-        raise InputTypeError(
-            f"input {name!r} is a {type(values).__name__}; expected a tensor, an array or a list of numbers"
-        )
-    try:
-        return torch.tensor(values)
-    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-        if isinstance(error, ValueError) and "str" not in str(error):
-            raise InputError(
-                f"input {name!r} is ragged ({one_line(error)}); expected rows of one length; pad them"
-            ) from error
-        raise InputTypeError(f"input {name!r} holds text or objects; expected numbers; encode them first") from error
-
-
-def _slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]:
-    columns = inputs if isinstance(inputs, dict) else {"": inputs}
+def _slices(columns: dict[str, Any], labels: Any, batch_size: int | None) -> Iterator[Batch]:
     for values in columns.values():
-        _refuse_scalar(values)
         if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
             raise InputTypeError(f"data has dtype {values.dtype}; expected numbers; encode text and objects first")
-    n_inputs = len(next(iter(columns.values())))
+    first = next(iter(columns.values()))
+    if first.ndim == 0:
+        raise InputError("data has shape (); expected one row per sample")
+    n_inputs = len(first)
     known = None if labels is None else label_array(labels)
     if known is not None and (known.ndim == 0 or len(known) != n_inputs):
         n_labels = len(known) if known.ndim else 1
         raise InputError(
             f"data has {n_inputs} inputs and {n_labels} labels; expected one label per input, (n_samples, …) both"
         )
-    size = batch_size or fitting_batch(inputs)
+    size = batch_size or fitting_batch(columns)
     for start in range(0, n_inputs, size):
         rows = slice(start, start + size)
         part = {name: _tensor(values[rows]) for name, values in columns.items()}
-        yield part if isinstance(inputs, dict) else part[""], None if known is None else known[rows]
-
-
-def _refuse_scalar(values: Any) -> None:
-    if values.ndim == 0:
-        raise InputError("data has shape (); expected one row per sample")
+        yield part.get("", part), None if known is None else known[rows]
 
 
 # ------------------------------------------------------------------------------- data sets, loaders and streams
@@ -234,7 +212,7 @@ def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
         return
     size = batch_size or fitting_batch(separate(data[0])[0], single=True)
     for start in range(0, len(data), size):
-        items = [_listed_as_tensors(data[i]) for i in range(start, min(start + size, len(data)))]
+        items = [data[i] for i in range(start, min(start + size, len(data)))]
         try:
             batch = default_collate(items)
         except (RuntimeError, TypeError, KeyError, ValueError) as error:
@@ -245,38 +223,18 @@ def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
         yield separate(batch)
 
 
-def _listed_as_tensors(item: Any) -> Any:
-    """A sample whose dict holds tensors for lists of numbers, which would be collated number by number."""
-    if isinstance(item, Mapping):
-        return {name: _column(name, value) if _are_numbers(value) else value for name, value in item.items()}
-    if type(item) is tuple and item and isinstance(item[0], Mapping):
-        return (_listed_as_tensors(item[0]), *item[1:])
-    return item
-
-
-def _are_numbers(value: Any) -> bool:
-    """Whether a list, or a list in it, begins with a number."""
-    if type(value) not in (list, tuple) or not value:
-        return False
-    return isinstance(value[0], int | float | np.number) or _are_numbers(value[0])
-
-
 def n_samples(data: Any, *, streams: bool = False) -> int:
-    """Samples that one pass over the data yields: a guess for a loader with its own batches, 0 for a stream."""
+    """Samples of the data, as far as that is known: those of its data set for a loader, 0 for a stream."""
     if streams and _is_stream(data):
         return 0
     _refuse_streams(data)
     if isinstance(data, DataLoader):
-        if data.batch_size is None or _is_reordered(data) or not hasattr(data.sampler, "__len__"):
-            return len(data.dataset)  # type: ignore[arg-type]
-        drawn = len(data.sampler)  # type: ignore[arg-type]
-        return drawn // data.batch_size * data.batch_size if data.drop_last else drawn
+        return len(data.dataset)  # type: ignore[arg-type]
     if (held := _held(data)) is not None:
-        data = next(iter(held[0].values())) if isinstance(held[0], dict) else held[0]
-        _refuse_scalar(data)
+        data = next(iter(held[0].values()))
     if not isinstance(data, Sized):
         raise InputTypeError(f"data is a {type(data).__name__}; expected {_FORMS}, with a length")
-    return len(data)
+    return len(data) if getattr(data, "ndim", 1) else 0
 
 
 def _is_reordered(loader: DataLoader[Any]) -> bool:
@@ -311,33 +269,14 @@ def _refuse_streams(data: Any) -> None:
         )
 
 
-def refuse_single_samples(data: Any) -> None:
-    """A stream must come in batches."""
-    if isinstance(data, IterableDataset):
-        raise InputTypeError(
-            f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "
-            "batch_size=...)"
-        )
-
-
 # ------------------------------------------------------------------------------- seeds and random states
 
 
 def check_seed(random_state: Seed) -> int:
     """Return the seed itself, or one drawn from a numpy generator; None draws a fresh one."""
-    if isinstance(random_state, bool):
-        raise InputTypeError("random_state is a bool; expected None, a whole number ≥ 0 or a numpy Generator")
-    if isinstance(random_state, int | np.integer):
-        if not 0 <= random_state <= _LARGEST_SEED:
-            value = repr(random_state) if abs(random_state) < 10**30 else "a number beyond 10**30"
-            raise InputError(f"random_state={value} is out of range; expected a whole number from 0 to 2**62")
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < _LARGEST_SEED:
         return int(random_state)
     return int(check_generator(random_state).integers(2**31))
-
-
-def check_batch_size(batch_size: Any) -> int | None:
-    """Return the samples of a batch; None lets the caller choose."""
-    return None if batch_size is None else check_count(batch_size, name="batch_size")
 
 
 @contextmanager

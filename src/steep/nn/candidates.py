@@ -22,6 +22,7 @@ from steep._progress import progress_bar
 from steep._validation import FloatArray, IntArray, check_count, check_flag, check_real, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
+from steep.nn.data import HeadData
 from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask, seconds_of_a_head
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
@@ -45,6 +46,9 @@ _POWERS = range(-8, 4)
 # λ of heads that are fitted to the held-out samples, and samples of every class that this takes.
 _CROSSED_L2, _FEWEST_OF_A_CLASS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4), 20
 
+# Heads of a mean that are named.
+_N_NAMED = 3
+
 
 @dataclass(frozen=True)
 class HeadSearch:
@@ -64,7 +68,7 @@ class HeadSearch:
         ``weightings`` is given.
     weightings : sequence of Balanced, PseudoGroups and Doubted, optional
         Other ways to weight the samples of classes. Default all three (none), or none if only ``weight_ratio`` is
-        given. ``Doubted`` is left out if the original head holds NaN.
+        given.
     n_neighbors : sequence of int, optional
         Values of k. Default 5, 20, 100, up to a fifth of the samples (10, 20, 35).
     confidence : float, default 0.95
@@ -80,13 +84,12 @@ class HeadSearch:
     anchor : bool, optional
         Whether every head is tried a second time, held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place
         of the penalty, c the outputs at the mean of the features. Default: the heads weighted by ``Doubted``.
-    blend : bool, optional
-        Whether means of heads are tried: of two for accuracies of groups and classes, of the ten best for other
-        scores than accuracy and log loss. Default as ``held_out``.
     held_out : bool, optional
         Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
         weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
-        temperature (:mod:`steep.nn.choose`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
+        temperature (:mod:`steep.nn.choose`). Means of heads are tried too: of two for accuracies of groups and
+        classes, of the ten best for other scores than accuracy and log loss. Default True, or False if
+        ``weight_ratio`` or ``weightings`` is given.
 
     Examples
     --------
@@ -100,18 +103,9 @@ class HeadSearch:
     n_neighbors: Sequence[int] | None = None
     measure: str | Callable[..., Any] | Sequence[Any] | None = None
     anchor: bool | None = None
-    blend: bool | None = None
     held_out: bool | None = None
     confidence: float = 0.95
     time_limit: float | None = None
-
-    def completed(self, *, has_classes: bool) -> HeadSearch:
-        """With the defaults of a head for classes, or for labels and numbers."""
-        rest = _OF_CLASSES if has_classes else _OF_NUMBERS
-        if self.weight_ratio is not None or self.weightings is not None:
-            rest = replace(rest, weight_ratio=(), weightings=(), held_out=False)
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        return replace(rest, **given)
 
 
 # Settled on development networks (benchmarks/groups.py). Pseudo-groups with a large share stand for groups of which a
@@ -142,6 +136,7 @@ class Grid:
     anchor: Literal["none", "doubted", "all"]
     held_out: bool
     time_limit: float | None
+    has_default_k: bool = False
     deadline: float = inf
 
     @classmethod
@@ -151,12 +146,15 @@ class Grid:
             raise InputTypeError(
                 f"search is a {type(search).__name__}; expected a HeadSearch, for example HeadSearch(l2=(1e-2, 1e-4))"
             )
-        for name in ("anchor", "blend", "held_out"):
+        for name in ("anchor", "held_out"):
             check_flag(getattr(search, name), name=name, optional=True)
         check_real(search.confidence, name="confidence", above=0.0, maximum=1.0)
         if search.time_limit is not None:
             check_real(search.time_limit, name="time_limit", above=0.0)
-        full = search.completed(has_classes=has_classes)
+        rest = _OF_CLASSES if has_classes else _OF_NUMBERS
+        if search.weight_ratio is not None or search.weightings is not None:
+            rest = replace(rest, weight_ratio=(), weightings=(), held_out=False)
+        full = replace(rest, **{name: value for name, value in vars(search).items() if value is not None})
         names = full.measure if isinstance(full.measure, list | tuple) else (full.measure,)
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((measure.smallest_k for measure in measures), default=1)
@@ -179,28 +177,30 @@ class Grid:
             anchor="all" if full.anchor else "doubted" if full.anchor is None and has_doubt else "none",
             held_out=bool(full.held_out),
             time_limit=full.time_limit,
+            has_default_k=search.n_neighbors is None,
         )
         if not grid.l2:
             raise InputError("l2 is empty; expected at least one strength, for example l2=(1e-3,)")
         return grid
 
-    def without_original(self) -> Grid:
-        """What can be tried if the original head holds NaN: nothing that uses its predictions or is held near it."""
-        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Doubted)), anchor="none")
+    def of_data(self, data: HeadData) -> Grid:
+        """What can be tried with these data: classes, k up to a fifth of the samples, and a time limit."""
+        by_class = [rule for rule in self.rules if not isinstance(rule, ByRatio)]
+        if by_class and not data.task.has_classes:
+            raise InputError(
+                f"{by_class[0]!r} needs one class per sample, got a {data.task.name} head; use weight_ratio instead"
+            )
+        grid = self
+        if self.has_default_k and any(isinstance(rule, PseudoGroups) for rule in self.rules):
+            most = min(len(part) for part in (data.train, data.reweighting) if part is not None) // 5
+            kept = tuple(k for k in self.n_neighbors if k <= most)
+            grid = replace(grid, n_neighbors=kept or (min(self.n_neighbors),))
+        return grid if self.time_limit is None else grid._affordable(self.time_limit, data.train, data.task)
 
-    def within(self, n_samples: int) -> Grid:
-        """Without k of more than a fifth of the samples, if pseudo-groups are tried; the smallest is kept."""
-        if not any(isinstance(rule, PseudoGroups) for rule in self.rules):
-            return self
-        kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
-        return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
-
-    def affordable(self, samples: HeadSamples, task: HeadTask) -> Grid:
+    def _affordable(self, time_limit: float, samples: HeadSamples, task: HeadTask) -> Grid:
         """What fits into the time limit, by the time that a gradient takes: the middle λ first, then cheap rules."""
-        if self.time_limit is None:
-            return self
-        timed = replace(self, deadline=monotonic() + self.time_limit)
-        allowed = int(self.time_limit / seconds_of_a_head(samples, task))
+        timed = replace(self, deadline=monotonic() + time_limit)
+        allowed = int(time_limit / seconds_of_a_head(samples, task))
         if self._n_heads(self.rules) * len(self.l2) <= allowed:
             return timed
         ordered = sorted(self.l2)
@@ -217,14 +217,6 @@ class Grid:
         around = sum(isinstance(rule, ByRatio | PseudoGroups) for rule in rules) * len(self.n_neighbors)
         held = sum(self.anchor == "all" or isinstance(rule, Doubted) for rule in rules) * (self.anchor != "none")
         return 1 + around + held + sum(not isinstance(rule, ByRatio | PseudoGroups) for rule in rules)
-
-    def check_task(self, task: HeadTask) -> None:
-        """Rules for classes expected one class per sample."""
-        by_class = [rule for rule in self.rules if not isinstance(rule, ByRatio)]
-        if by_class and not task.has_classes:
-            raise InputError(
-                f"{by_class[0]!r} needs one class per sample, got a {task.name} head; use weight_ratio instead"
-            )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -281,10 +273,13 @@ class HeadCandidate:
 
     def __str__(self) -> str:
         if self.blend is not None:
-            return " + ".join(str(part) for part in self.blend) + (f", {self.layer}" if self.layer else "")
-        weighted = f"{self.measure or 'classes'} {self.rule or self.weight_ratio}"
+            parts, n_more = "; ".join(map(str, self.blend[:_N_NAMED])), len(self.blend) - _N_NAMED
+            more = f"; and {n_more} more" if n_more > 0 else ""
+            return f"the mean of {len(self.blend)} heads: {parts}{more}" + (f"; {self.layer}" if self.layer else "")
+        weighted = f"{self.measure or 'classes'} {self.rule or f'ratio {self.weight_ratio:g}'}"
+        kinds = {"weighted": weighted, "equal": "equal weights", "original": "the original head"}
         words = [
-            weighted if self.kind == "weighted" else self.kind,
+            kinds.get(self.kind, f"{self.rule}, fitted to the validation data"),
             self.n_neighbors is not None and f"k {self.n_neighbors}",
             self.l2 is not None and f"l2 {self.l2:g}",
             self.reweighted and "reweighted",
@@ -306,7 +301,6 @@ class HeadCandidate:
 
 
 ORIGINAL = HeadCandidate("original")
-GROUPS = "groups of equal mass"
 
 
 @dataclass(frozen=True)
@@ -342,12 +336,11 @@ class FittedHead:
 
 @dataclass(frozen=True)
 class HeadTraining:
-    """Samples that heads are fitted to, in feature space."""
+    """Samples that heads are fitted to, in feature space, and the weights to try in addition to equal ones."""
 
     space: FeatureSpace
-    grid: Grid
-    is_reweighting: bool = False
-    groups: IntArray | None = None
+    weightings: list[HeadWeighting]
+    is_reweighting: bool
 
     @classmethod
     def of(
@@ -365,33 +358,23 @@ class HeadTraining:
                 )
             neighbors = search_neighbors(samples.features, wanted, n_jobs)
         middle = float(sorted(grid.l2)[len(grid.l2) // 2])
-        return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting, groups)
-
-    def weightings(self) -> list[HeadWeighting]:
-        """The weights to try in addition to equal ones."""
-        known = [] if self.groups is None else [HeadWeighting(ByGroup(), self.groups)]
-        return known + apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
-
-    def fitters(self) -> list[_Fitter]:
-        """Heads near zero, and heads near the original one."""
-        weightings = self.weightings()
-        found = [_Fitter(self, weightings, anchored=False)]
-        if self.grid.anchor != "none":
-            held = [w for w in weightings if self.grid.anchor == "all" or isinstance(w.rule, Doubted)]
-            found.append(_Fitter(self, held, anchored=True))
-        return found
+        space = FeatureSpace(samples, task, original, neighbors, middle)
+        known = [] if groups is None else [HeadWeighting(ByGroup(), groups)]
+        return cls(space, known + apply_rules(grid.rules, space, grid.measures, grid.sizes), is_reweighting)
 
 
 class _Fitter:
-    """Fits the heads of the same samples, λ by λ."""
+    """Fits the heads of the same samples, λ by λ: near zero or, if ``anchored``, near the original one."""
 
-    def __init__(self, training: HeadTraining, weightings: list[HeadWeighting], *, anchored: bool) -> None:
-        space = training.space
+    def __init__(self, training: HeadTraining, grid: Grid, *, anchored: bool) -> None:
+        space, has_all = training.space, not anchored or grid.anchor == "all"
+        weightings = [w for w in training.weightings if has_all or isinstance(w.rule, Doubted)]
         self.weightings: list[HeadWeighting | None] = [None, *weightings]
+        weights = [np.ones(len(space.samples)), *(w.weight for w in weightings)]
         self.how: dict[str, Any] = {"reweighted": training.is_reweighting, "anchored": anchored}
         self.grid = HeadGrid(
-            space.samples, space.task, [w.weight for w in weightings], original=space.original, anchored=anchored,
-            reachable=training.grid.reachable, deadline=training.grid.deadline,
+            space.samples, space.task, weights, original=space.original, anchored=anchored, reachable=grid.reachable,
+            deadline=grid.deadline,
         )  # fmt: skip
 
     def heads(self, l2s: Sequence[float]) -> Iterator[FittedHead]:
@@ -423,11 +406,6 @@ class ScoredHeads:
         """How they were fitted."""
         return [fitted.candidate for fitted in self.heads]
 
-    @property
-    def values(self) -> FloatArray:
-        """The deciding score of every head."""
-        return np.array([fitted.value for fitted in self.heads])
-
     def value(self, number: int, score: int) -> float:
         """One score of one head, in its own sign."""
         return self.scores[score].shown(self.heads[number].values[score]) + 0.0  # not −0
@@ -447,18 +425,24 @@ class ScoredHeads:
         """Every candidate with its held-out scores."""
         everyone = range(len(self.heads))
         columns = {score.unit: [self.value(n, i) for n in everyone] for i, score in enumerate(self.scores)}
-        return settings_table(self.candidates).assign(**columns)
+        settings = (vars(c) | {"blend": None if c.blend is None else str(c)} for c in self.candidates)
+        return pd.DataFrame(settings).assign(**columns)
 
 
 def search_heads(
-    trainings: Sequence[HeadTraining], held_out: HeadSamples, scores: list[MeanScore], fold: IntArray,
+    trainings: Sequence[HeadTraining], grid: Grid, held_out: HeadSamples, scores: list[MeanScore], fold: IntArray,
     groups: IntArray | None = None,
 ) -> ScoredHeads:  # fmt: skip
     """Fit and score every candidate, and extend λ past the end at which a best head sits."""
-    space, grid = trainings[0].space, trainings[0].grid
+    space = trainings[0].space
     judge = ScoredHeads([], scores, held_out, space.task, fold)
-    fitters = [fitter for training in trainings for fitter in training.fitters()]
+    anchors = (False,) if grid.anchor == "none" else (False, True)
+    fitters = [_Fitter(training, grid, anchored=anchored) for training in trainings for anchored in anchors]
     found = [judge.scored(FittedHead(ORIGINAL, space.original))]
+    if not np.isfinite(found[0].value):
+        raise InputError(
+            "the outputs of the original head overflow on the held-out samples; expected a trained network"
+        )
     tried: list[float] = []
     wanted = list(dict.fromkeys(grid.l2))
     total = sum(len(fitter.weightings) for fitter in fitters) * len(wanted)
@@ -488,7 +472,7 @@ def _crossed_heads(
     classes = held_out.targets.reshape(-1).astype(np.int64)
     masses: dict[str, IntArray] = {"equal weights": np.zeros_like(classes), "classes of equal mass": classes}
     if groups is not None:
-        masses[GROUPS] = groups
+        masses["groups of equal mass"] = groups
     weights = []
     for own in masses.values():
         for out in sets:
@@ -496,8 +480,8 @@ def _crossed_heads(
             weight = np.zeros(len(fold))
             weight[inside] = Balanced().weigh(weight, own[inside]) * len(fold) / inside.sum()
             weights.append(weight)
-    for anchored in (False, True) if space.original.is_finite else (False,):
-        grid = HeadGrid(held_out, space.task, weights[1:], original=space.original, anchored=anchored)
+    for anchored in (False, True):
+        grid = HeadGrid(held_out, space.task, weights, original=space.original, anchored=anchored)
         for l2, heads in grid.heads(_CROSSED_L2):
             for number, rule in enumerate(masses):
                 own_heads = dict(zip(sets, heads[number * len(sets) :], strict=False))
@@ -520,13 +504,6 @@ def best_of_rows(heads: Sequence[FittedHead]) -> dict[str, int]:
         return *candidate.order[:-1], candidate.kind == "weighted"
 
     return {row: best[row] for row in sorted(best, key=place)}
-
-
-def settings_table(candidates: Sequence[HeadCandidate]) -> pd.DataFrame:
-    """How every candidate was fitted."""
-    return pd.DataFrame(
-        vars(candidate) | {"blend": None if candidate.blend is None else str(candidate)} for candidate in candidates
-    )
 
 
 def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:

@@ -6,25 +6,20 @@ four fifths of the samples and scored on the last fifth, five times over:
     a_i = answer to sample i of the head chosen without the fold of i
 
 a_i has seen nothing of sample i, so its score needs no correction for the number of heads. The choice takes the best
-head with the best layer behind it, or for accuracies of groups and classes the mean of two
-if that is better still (of the best few, each with every other). The same is done among the equal-weight heads, which
-are left only for a choice among all that is better by a standard error. The original head is left for a choice whose a
-beats it by the evidence of :mod:`steep.evidence`.
-What is joined is the choice made on all samples; what is reported is the gain of a, less what a gain is too high on
-average because only significant ones are reported (:meth:`steep.evidence.Evidence.stated`).
+head with the best layer behind it, or the mean of some. The same is done among the equal-weight heads, which are left
+only for a choice among all that is better by a standard error. The original head is left for a choice whose a beats it
+by the evidence of :mod:`steep.evidence`. What is joined is the choice made on all samples; what is reported is the gain
+of a (:meth:`steep.evidence.Evidence.stated`). The original head is also kept if the samples cannot tell: the interval
+is wider than the range of the score, or the gain rests on n samples where equal heads would often differ by as many. If
+n speak for the new head and none against it, equal heads show that, or the opposite, with probability 2^(1 − n).
 
-The original head is also kept if the samples cannot tell: the interval is wider than the range of the score, or
-the gain rests on so few samples that equal heads would often be as far apart. If n samples speak for the new head and
-none against it, equal heads show that, or the opposite, with probability 2^(1 − n).
-
-The mean of two heads lies between one that follows a shortcut and one that turned against it. For scores that hang on
-few samples, such as F1 of a rare class, it is the mean of the ten best heads, which varies less than the best one:
+The mean of two heads lies between one that follows a shortcut and one that turned against it: it is tried for the
+accuracies of groups and classes. For scores that hang on few samples, such as F1 of a rare class, it is the mean of the
+ten best heads, which varies less than the best one:
 
     W = s̄ mean_a W_a/s_a,      s = ‖W‖,  s̄ their geometric mean,      and b in the same way
 
-All heads count the same, whatever the penalty made of their size. Only differences between the outputs of a softmax
-count, so the mean over the classes is first subtracted from W and b. The mean of linear layers is a linear layer.
-
+Only differences between the outputs of a softmax count, so the mean over the classes is first subtracted from W and b.
 A layer is put behind a head to decide better. Layers never see the labels they are chosen by, so they are candidates
 like any other:
 
@@ -48,7 +43,7 @@ from steep._validation import FloatArray, IntArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
 from steep.metrics import Interval
 from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads
-from steep.nn.heads import Head, HeadTask
+from steep.nn.heads import Head, HeadSamples, HeadTask
 from steep.nn.scores import Array, CellScore, DecisionScore, MeanScore, WholeScore
 
 Rows = npt.NDArray[np.intp]
@@ -66,18 +61,17 @@ REPORTED = 0.95
 _RATES = np.linspace(-3.0, 3.0, 25)
 _POWERS = (-0.5, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 _TEMPERATURES = (0.5, 0.63, 0.8, 1.25, 1.6, 2.0, 2.5, 3.2)
-_UNKNOWN = Interval(np.nan, np.nan, np.nan, 0)
 
 
 @dataclass(frozen=True)
 class Choice:
     """The head chosen (its number, 0 for the original one), and the evidence for it.
 
-    ``gain`` over the original head is measured on samples the choice was not made by, NaN if the original head's
-    scores are not finite; ``retraining`` is the part of it that equal weights have too; ``rows`` are the gains of the
-    best head of each row of the table on the samples it was chosen by; ``doubt`` is why the samples cannot tell.
-    ``is_beaten`` says whether any head, or mean of two, scores higher than the original one on all samples.
-    ``outputs`` are those of the choice for each sample, by the head chosen without its fold.
+    ``gain`` over the original head is measured on samples the choice was not made by; ``retraining`` is the part of it
+    that equal weights have too; ``rows`` are the gains of the best head of each row of the table on the samples it was
+    chosen by; ``doubt`` is why the samples cannot tell. ``is_beaten`` says whether any head, or mean of two, scores
+    higher than the original one on all samples. ``outputs`` are those of the choice for each sample, by the head chosen
+    without its fold.
     """
 
     chosen: int
@@ -121,8 +115,6 @@ def choose_head(
 
 def _concluded(judge: _Judge, row: int, shown: list[int]) -> Choice:
     """Whether the choice whose crossed answers are this row replaces the original head: ``chosen`` is then 1."""
-    if not np.isfinite(judge.values[0]):
-        return Choice(1, _UNKNOWN, np.nan, dict.fromkeys(shown, _UNKNOWN))
     evidence = judge.evidence([row], 0)
     doubt = judge.doubt(evidence, row)
     # Significant at the confidence asked for and, if that is the one that is reported, by the interval that is.
@@ -152,10 +144,7 @@ def deal_folds(score: MeanScore, generator: np.random.Generator) -> Rows:
 
 def _crossed(answers: Sequence[Array], fold: IntArray) -> Array:
     """a: for each sample the answer of the pick made without its fold; the first pick was made by all samples."""
-    crossed = answers[0].copy()
-    for number, own in enumerate(answers[1:]):
-        rows = np.flatnonzero(fold == number)
-        crossed[rows] = own[rows]
+    crossed: Array = np.stack(answers)[fold + 1, np.arange(len(fold))]
     return crossed
 
 
@@ -225,7 +214,7 @@ class _Picker:
             allowed = self._partners(first) & np.isfinite(values) & is_large
             order = [int(i) for i in np.argsort(-values, kind="stable") if allowed[i]]
             some = Pick(tuple(order[:_N_AVERAGED]) or (first,))
-            return self._with_layer(part, some)[1]
+            return self._with_layer(part, some)
         pair, top = alone, values[first]
         starts = self._starts(values)
         outputs = [self._outputs(fitted, part) for fitted in self.turned]
@@ -234,15 +223,15 @@ class _Picker:
             pair_values[~self._partners(start)] = -np.inf
             if pair_values.max() > top:
                 top, pair = pair_values.max(), Pick((start, int(np.argmax(pair_values))))
-        return alone if pair is alone else self._with_layer(part, pair)[1]
+        return alone if pair is alone else self._with_layer(part, pair)
 
-    def _with_layer(self, part: int, pick: Pick) -> tuple[float, Pick]:
-        """A pick without or with the best layer behind it, and its value."""
+    def _with_layer(self, part: int, pick: Pick) -> Pick:
+        """A pick without or with the best layer behind it."""
         outputs = self.outputs(part, pick)
         layers = [None, *(self.layers.behind(outputs) if self.layers is not None else ())]
         kept = [self.score.keep(outputs if layer is None else layer.outputs(outputs)) for layer in layers]
         values = self._values(np.stack(kept), part)
-        return float(values.max()), pick._replace(layer=layers[int(np.argmax(values))])
+        return pick._replace(layer=layers[int(np.argmax(values))])
 
     def _improve_by_layers(self, values: FloatArray) -> list[dict[int, Layer]]:
         """The best layer behind each head in every part, if any is better than none; ``values`` become those of it."""
@@ -391,9 +380,9 @@ def blend(heads: Sequence[Head], task: HeadTask) -> Head:
     return Head(mean[:, :-1], None if heads[0].bias is None else mean[:, -1])
 
 
-def can_blend(task: HeadTask, original: Head) -> bool:
-    """Classes, and a bias that moves with the weights: a frozen one would count twice."""
-    return task.has_classes and not original.is_bias_fixed
+def can_blend(score: MeanScore) -> bool:
+    """Classes, and a score to which samples count unequally."""
+    return type(score) is not MeanScore and score.task.has_classes
 
 
 def _direction(head: Head, task: HeadTask) -> tuple[FloatArray, float]:
@@ -425,7 +414,7 @@ class Layer(NamedTuple):
     def joined(self, head: Head) -> Head:
         """Head and layer as one head."""
         bias = None if head.bias is None else head.bias / self.temperature + self.shift
-        return Head(head.weight / self.temperature, bias, head.is_bias_fixed)
+        return Head(head.weight / self.temperature, bias)
 
 
 @dataclass(frozen=True)
@@ -436,14 +425,12 @@ class Layers:
     priors: FloatArray
 
     @classmethod
-    def of(cls, score: MeanScore, original: Head, counts: IntArray) -> Layers | None:
-        """Those for a score; None if the head has no bias that may change, or classes of one size need no shift.
-
-        ``counts`` are the training samples of every class.
-        """
-        if not score.task.has_classes or original.is_bias_fixed:
+    def of(cls, score: MeanScore, original: Head, training: HeadSamples) -> Layers | None:
+        """Those for a score; None if the head has no bias, or classes of one size need no shift."""
+        if not score.task.has_classes:
             return None
-        priors = np.maximum(counts, 1) / np.maximum(counts, 1).sum()
+        counts = np.maximum(score.task.class_counts(training.targets), 1)
+        priors = counts / counts.sum()
         if score.name == "neg_log_loss":
             return cls("temperature", priors)
         if original.bias is None or not isinstance(score, DecisionScore | CellScore):

@@ -126,14 +126,14 @@ class HeadTask:
         # The measures count the classes that occur, which may be fewer than the head has outputs.
         return probabilities if labels.codes is None else probabilities[:, : int(labels.codes.max()) + 1]
 
-    def scores(self, outputs: FloatArray, targets: npt.NDArray[Any], *, threshold: float = 0.0) -> Scores:
-        """Score of each sample; larger is better. ``threshold`` is that between 0 and 1 in the outputs."""
+    def scores(self, outputs: FloatArray, targets: npt.NDArray[Any]) -> Scores:
+        """Score of each sample; larger is better."""
         if self.name == "multiclass":
             return np.asarray(outputs.argmax(axis=1) == targets)
         if self.name == "regression":
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.asarray((-((outputs - targets) ** 2).sum(axis=1)).astype(np.float32))
-        right = (outputs > threshold) == (targets > 0.5)
+        right = (outputs > 0) == (targets > 0.5)
         return np.asarray(right[:, 0] if self.name == "binary" else right.mean(axis=1, dtype=np.float32))
 
 
@@ -196,25 +196,14 @@ def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int) 
 
 @dataclass(frozen=True)
 class Head:
-    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None; a fixed bias is not fitted."""
+    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None."""
 
     weight: FloatArray
     bias: FloatArray | None
-    is_bias_fixed: bool = False
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether no weight and no bias is NaN or infinite."""
-        return bool(np.isfinite(self.weight).all() and (self.bias is None or np.isfinite(self.bias).all()))
-
-    @property
-    def fixed_bias(self) -> FloatArray | None:
-        """The frozen bias; None where the bias is fitted, or there is none."""
-        return self.bias if self.is_bias_fixed else None
 
     def outputs(self, features: FloatArray) -> FloatArray:
         """W z + b, in the precision of the features."""
-        with np.errstate(over="ignore", invalid="ignore"):  # a head may hold NaN; its scores then say so
+        with np.errstate(over="ignore", invalid="ignore"):
             outputs: FloatArray = features @ self.weight.T.astype(features.dtype)
             return outputs if self.bias is None else outputs + self.bias.astype(features.dtype)
 
@@ -222,15 +211,14 @@ class Head:
 class HeadProblem:
     """Features and targets of a logistic head: class numbers for the link "softmax", 0/1 columns for "sigmoid".
 
-    Without a bias features are not centred. ``offset`` is a bias that is not fitted but given, with ``bias=False``;
-    ``anchor`` is W₀ and b₀ of J₀, None for J.
+    Without a bias features are not centred. ``anchor`` is W₀ and b₀ of J₀, None for J.
     """
 
     def __init__(
         self, features: FloatArray, targets: FloatArray, *, n_outputs: int, link: Link, bias: bool = True,
-        offset: FloatArray | None = None, anchor: Head | None = None, deadline: float = inf,
+        anchor: Head | None = None, deadline: float = inf,
     ) -> None:  # fmt: skip
-        self.bias, self.offset = bias, offset
+        self.bias = bias
         self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
         self.scale = feature_scale(features, self.mean)
         rows = Inputs(features, self.mean, self.scale, bias=bias)
@@ -242,7 +230,7 @@ class HeadProblem:
             given: Any = np.asarray(targets, dtype=np.intp).reshape(-1)
         else:
             given = np.asarray(targets, dtype=rows.dtype).reshape(len(features), -1).T
-        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), offset, deadline)
+        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), deadline)
 
     def parameters(self, head: Head | None) -> FloatArray:
         """A head in the coordinates of the scaled features; zero when there is none."""
@@ -258,12 +246,7 @@ class HeadProblem:
         """The head in the coordinates of the features as they were given."""
         table = theta.reshape(self.shape)
         weight = table[:, : len(self.mean)] / self.scale
-        bias = table[:, -1] - weight @ self.mean if self.bias else self.offset
-        return Head(weight, bias, is_bias_fixed=self.offset is not None)
-
-    def objective(self, head: Head, weight: FloatArray, l2: float) -> float:
-        """J of a head."""
-        return float(self.problem.losses(self.parameters(head)[None], self._shares([weight]), l2)[0])
+        return Head(weight, table[:, -1] - weight @ self.mean if self.bias else None)
 
     def path(
         self, weights: Sequence[FloatArray], l2s: Sequence[float], *, start: Head | None = None, gap: float = TOLERANCE
@@ -277,16 +260,9 @@ class HeadProblem:
         return np.stack([np.asarray(weight / rows.shape[0], dtype=rows.dtype) for weight in weights])
 
 
-def fit_logistic(
-    problem: HeadProblem, weight: FloatArray, l2: float, *, start: Head | None = None, gap: float = TOLERANCE
-) -> Head:
-    """Solve one head from zero or from ``start``."""
-    return next(problem.path([weight], [l2], start=start, gap=gap))[1][0]
-
-
 def ridge_heads(
     features: FloatArray, targets: FloatArray, weight: FloatArray, l2s: Sequence[float], *, bias: bool = True,
-    offset: FloatArray | None = None, anchor: Head | None = None,
+    anchor: Head | None = None,
 ) -> list[Head]:  # fmt: skip
     """Solve one head of half the squared error for each λ; arguments as those of :class:`HeadProblem`.
 
@@ -296,16 +272,15 @@ def ridge_heads(
     mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
     scale, share = feature_scale(features, mean), weight / len(features)
     if anchor is None:
-        given = targets if offset is None else targets - offset
         penalties = [l2 * scale**2 for l2 in l2s]
-        found = convex.ridge_path(features, given, share, penalties, fit_intercept=bias)
-        return [Head(beta, constant if bias else offset, offset is not None) for beta, constant in found]
+        found = convex.ridge_path(features, targets, share, penalties, fit_intercept=bias)
+        return [Head(beta, constant if bias else None) for beta, constant in found]
     rows, left, heads = Inputs(features, mean, scale, bias=bias), targets - anchor.outputs(features), []
     for beta, _ in convex.ridge_path(rows, left, share, l2s, fit_intercept=False):
         moved, constant = beta[:, : len(mean)] / scale, anchor.bias
         if bias and constant is not None:
             constant = constant + beta[:, -1] - moved @ mean
-        heads.append(Head(anchor.weight + moved, constant, anchor.is_bias_fixed))
+        heads.append(Head(anchor.weight + moved, constant))
     return heads
 
 
@@ -322,32 +297,20 @@ class HeadSamples:
     def __len__(self) -> int:
         return len(self.features)
 
-    def rows(self, rows: npt.NDArray[np.intp]) -> HeadSamples:
-        """Some of them."""
-        return HeadSamples(self.features[rows], self.targets[rows])
-
 
 def fit_head(
-    samples: HeadSamples,
-    task: HeadTask,
-    weight: FloatArray,
-    l2: float,
-    *,
-    original: Head,
-    anchored: bool = False,
+    samples: HeadSamples, task: HeadTask, weight: FloatArray, l2: float, *, original: Head, anchored: bool = False,
     tolerance: float = TOLERANCE,
-) -> Head:
+) -> Head:  # fmt: skip
     """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``."""
-    form = _form(original, anchored=anchored)
-    if task.loss == "squared":
-        return ridge_heads(samples.features, samples.targets, weight, [l2], **form)[0]
-    return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), gap=tolerance)
+    grid = HeadGrid(samples, task, [weight], original=original, anchored=anchored, tolerance=tolerance)
+    return next(grid.heads([l2]))[1][0]
 
 
 class HeadGrid:
-    """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
+    """The heads of the same samples: for every λ one for each of ``weights``, the first of which the others resemble.
 
-    The ``original`` head says whether there is a bias and whether it is fixed; ``anchored`` heads are held near it. λ
+    The ``original`` head says whether there is a bias; ``anchored`` heads are held near it. λ
     may be asked for in several rounds: each starts from the nearest λ solved, the first from the original head. Ridge
     heads are solved for all ``reachable`` λ together, which is cheap once the features are decomposed.
     """
@@ -355,39 +318,35 @@ class HeadGrid:
     def __init__(
         self,
         samples: HeadSamples, task: HeadTask, weights: Sequence[FloatArray], *, original: Head, anchored: bool = False,
-        reachable: Sequence[float] = (), deadline: float = inf,
+        reachable: Sequence[float] = (), deadline: float = inf, tolerance: float = CANDIDATE_TOLERANCE,
     ) -> None:  # fmt: skip
-        self.samples, self.task, self.weights = samples, task, [np.ones(len(samples)), *weights]
-        self.form, self.reachable, self.start = _form(original, anchored=anchored), reachable, _start(original)
+        self.samples, self.task, self.weights, self.original = samples, task, weights, original
+        self.reachable, self.deadline, self.tolerance = reachable, deadline, tolerance
+        self.form: dict[str, Any] = {"bias": original.bias is not None, "anchor": original if anchored else None}
         self.solved: dict[float, list[Head]] = {}
-        self.deadline = deadline
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
-        """Yield λ and its heads, the one of equal weights first."""
-        if self.task.loss == "squared":
-            yield from self._ridge_heads(l2s)
+        """Yield λ and its heads, the largest λ first."""
+        z, y, task = self.samples.features, self.samples.targets, self.task
+        if task.loss == "squared":
+            if not self.solved.keys() >= {*l2s}:
+                together = sorted({*l2s, *self.reachable})
+                paths = [ridge_heads(z, y, weight, together, **self.form) for weight in self.weights]
+                self.solved = dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
+            yield from ((l2, self.solved[l2]) for l2 in sorted(l2s, reverse=True))
             return
-        problem = _problem(self.samples, self.task, self.form | {"deadline": self.deadline})
-        start = self._nearest(max(l2s))
-        for l2, heads in problem.path(self.weights, l2s, start=start, gap=CANDIDATE_TOLERANCE):
+        link: Any = task.loss
+        problem = HeadProblem(z, y, n_outputs=task.n_outputs, link=link, deadline=self.deadline, **self.form)
+        for l2, heads in problem.path(self.weights, l2s, start=self._nearest(max(l2s)), gap=self.tolerance):
             self.solved[l2] = heads[:1]
             yield l2, heads
             if monotonic() > self.deadline:
                 return
 
-    def _nearest(self, l2: float) -> Head | None:
+    def _nearest(self, l2: float) -> Head:
         if not self.solved:
-            return self.start
+            return self.original
         return self.solved[min(self.solved, key=lambda known: abs(np.log((known + 1e-300) / (l2 + 1e-300))))][0]
-
-    def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
-        if not self.solved.keys() >= {*l2s}:
-            together, samples = sorted({*l2s, *self.reachable}), self.samples
-            paths = [
-                ridge_heads(samples.features, samples.targets, weight, together, **self.form) for weight in self.weights
-            ]
-            self.solved = dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
-        yield from ((l2, self.solved[l2]) for l2 in sorted(l2s, reverse=True))
 
 
 def seconds_of_a_head(samples: HeadSamples, task: HeadTask) -> float:
@@ -396,24 +355,9 @@ def seconds_of_a_head(samples: HeadSamples, task: HeadTask) -> float:
     some = HeadSamples(np.asarray(samples.features[:n_rows]), samples.targets[:n_rows])
     if task.loss == "squared":
         return 1e-9 * float(len(samples) * samples.features.shape[1] ** 2)
-    problem = _problem(some, task, {"bias": True}).problem
+    link: Any = task.loss
+    problem = HeadProblem(some.features, some.targets, n_outputs=task.n_outputs, link=link).problem
     theta, weight = np.zeros((1, *problem.shape)), np.ones((1, n_rows), dtype=problem.inputs.dtype)
     start = perf_counter()
     problem.gradient(theta, weight, 1.0)
     return _N_GRADIENTS * (perf_counter() - start) * len(samples) / n_rows
-
-
-def _form(original: Head, *, anchored: bool) -> dict[str, Any]:
-    """Whether a bias is fitted, the one that is given instead, and the head that is held near."""
-    form = {"bias": original.bias is not None and not original.is_bias_fixed, "offset": original.fixed_bias}
-    return form | ({"anchor": original} if anchored else {})
-
-
-def _start(original: Head) -> Head | None:
-    """The original head is near the minimum, unless it is broken."""
-    return original if original.is_finite else None
-
-
-def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
-    link: Any = task.loss
-    return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)

@@ -16,19 +16,17 @@ from scipy.optimize import minimize_scalar
 from torch import nn
 
 from steep._files import write_whole
-from steep._html import card
 from steep._suspects import Suspects, suspects
 from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.candidates import GROUPS, ORIGINAL, FittedHead, HeadCandidate, HeadTraining, ScoredHeads, settings_table
+from steep.nn.candidates import FittedHead, HeadCandidate, HeadTraining, ScoredHeads
 from steep.nn.choose import Choice
 from steep.nn.heads import Head, HeadTask
 from steep.nn.scores import MeanScore, classes_of, log_likelihoods
-from steep.nn.weightings import Doubted, FeatureSpace, HeadWeighting
+from steep.nn.weightings import FeatureSpace
 
-_ACCURACY = Score.named("accuracy")
 _N_BINS = 15
 # Logarithms of the temperatures that are looked at.
 _RANGE = (-4.0, 4.0)
@@ -56,7 +54,7 @@ class Improvement:
         Settings of the chosen head.
     rescored : float
         The deciding score of ``network`` itself, run on the held-out data once more; an error is raised if it is not
-        what the head alone promised. NaN without held-out data, and if features were given in their place.
+        what the head alone promised. NaN if features were given in place of the data.
     weights : ndarray of shape (n_samples,)
         The weights the chosen head was trained with, one per training sample: all 1 for equal weights and for
         the original head, the mean of both for the mean of two heads.
@@ -67,10 +65,10 @@ class Improvement:
         Heads of the rows of ``table``.
     score : Score
         The deciding score in words.
+    space : FeatureSpace
+        Features and labels the heads were fitted to, for :meth:`suspects`.
     advice : str or None
         What the data suggest to do next: data the network has not seen, if its training features have collapsed.
-    space : FeatureSpace or None
-        Features and labels the heads were fitted to, for :meth:`suspects`.
     calibration : DataFrame or None
         For one class per sample: log loss and calibration error (ECE) of the original and the chosen head, on samples
         that did not make the choice; the temperature T that makes the log loss of outputs / T least, and that log loss.
@@ -98,26 +96,20 @@ class Improvement:
     weights: FloatArray
     variation: FloatArray | None
     heads: dict[str, Head]
-    score: Score = _ACCURACY
+    score: Score
+    space: FeatureSpace
     advice: str | None = None
-    space: FeatureSpace | None = None
     calibration: pd.DataFrame | None = None
 
     def __str__(self) -> str:
-        advice = f"\n\n{self.advice}" if self.advice else ""
-        is_run = not np.isnan(self.rescored)
-        again = f"run again: {self.rescored:.6g}" if is_run else "not run again: no held-out inputs"
-        note = f"\n{self.note}" if self.note else ""
-        told = "" if self.calibration is None else f"\n\n{self.calibration.to_string()}"
-        return f"{self.verdict}\n\n{self.table.to_string()}{note}{told}\n\nThe network itself, {again}{advice}"
+        calibration = "" if self.calibration is None else self.calibration.to_string()
+        parts = (str(self.verdict), f"{self.table.to_string()}\n{self.note}", calibration, self.advice)
+        return "\n\n".join(part for part in parts if part)
 
     @property
     def note(self) -> str:
-        """Which samples the scores and the stated gain are of; empty without held-out data."""
-        if np.isnan(_cell(self.table, "chosen", self.verdict.unit)):
-            return ""
-        has_gain = self.chosen.kind != "original" and np.isfinite(self.verdict.interval.mean)
-        stated = "; the stated gain is of samples that did not" if has_gain else ""
+        """Which samples the scores and the stated gain are of."""
+        stated = "; the stated gain is of samples that did not" if self.chosen.kind != "original" else ""
         return f"Scores in the table are of all validation samples, which also made the choice{stated}."
 
     def plot(self, *, ax: Any = None) -> Any:
@@ -139,23 +131,16 @@ class Improvement:
             for name, row in self.table.to_dict("index").items()
             if name != "original"
         }
-        label = f"gain over the original head: {self.gain_label}"
-        return plot_gains(gains, chosen="chosen", label=label, factor=self.score.factor, ax=ax)
-
-    @property
-    def gain_label(self) -> str:
-        """What a gain is measured in: "points of accuracy", "mean squared error lowered by"."""
         title = self.score.title.removeprefix("the ")
         if self.score.unit:
-            return f"points of {title}"
-        return f"{title} lowered by" if self.score.is_error else title
+            title = f"points of {title}"
+        elif self.score.is_error:
+            title = f"{title} lowered by"
+        label = f"gain over the original head: {title}"
+        return plot_gains(gains, chosen="chosen", label=label, factor=self.score.factor, ax=ax)
 
     def _repr_html_(self) -> str:
-        figures = {} if np.isnan(self.rescored) else {"the network itself, run again": float(self.rescored)}
-        interval = self.verdict.interval
-        edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
-        note = f"<small>{self.note}</small>" if self.note else ""
-        return card("Improvement", str(self.verdict), figures, self.table, edge=edge) + note
+        return f"{self.verdict._repr_html_()}<small>{self.note}</small>"
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
         """Training samples with the largest variation, largest first: unusual, mislabelled or near a class boundary."""
@@ -183,8 +168,6 @@ class Improvement:
         -------
         Suspects
         """
-        if self.space is None:
-            raise InputError("suspects needs the features, which this result does not hold; run improve again")
         samples, task = self.space.samples, self.space.task
         if task.name == "multilabel" or (task.name == "regression" and task.n_outputs > 1):
             raise InputError(
@@ -240,9 +223,10 @@ def judged(
     weights, variation = _weights_behind(found, chosen, len(space.samples))
     equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
     best = max(equal, key=lambda fitted: fitted.value)
+    calibration = calibration_table(found, choice)
     return Improvement(
         network=network,
-        verdict=write_verdict(table, found, choice),
+        verdict=write_verdict(table, found, choice, calibration),
         table=table,
         candidates=found.table(),
         chosen=chosen.candidate,
@@ -251,9 +235,9 @@ def judged(
         variation=variation,
         heads={name: found.heads[i].head for name, i in (found.best() | {"chosen": choice.chosen}).items()},
         score=found.scores[0].words,
-        advice=advice,
         space=replace(space, l2=best.candidate.l2 or 0.0),
-        calibration=calibration_table(found, choice),
+        advice=advice,
+        calibration=calibration,
     )
 
 
@@ -264,36 +248,7 @@ def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> t
     ranked = sorted(found.heads, key=lambda fitted: -fitted.value)
     same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
     measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
-    return np.mean(weights, axis=0), first_variation(measured)
-
-
-def first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
-    """The variation behind the first weights that follow one."""
-    return next((w.variation for w in weightings if w.variation is not None), None)
-
-
-def unjudged(network: nn.Module, space: FeatureSpace, variation: FloatArray | None, score: Score) -> Improvement:
-    """The original head, kept because the gain of another cannot be estimated without held-out data."""
-    unit = score.title.removeprefix("the ")
-    row = {unit: np.nan, "gain": 0.0, "gain_low": 0.0, "gain_high": 0.0}
-    table = pd.DataFrame.from_dict({"original": row, "chosen": row}, orient="index")
-    sentence = (
-        f"The original head is kept: what a new one would gain in {unit} cannot be estimated without held-out data, "
-        "because the network was fitted to the training data. Pass validation=, labelled data that it has not seen."
-    )
-    return Improvement(
-        network=network,
-        verdict=Verdict(_broken(space.original) + sentence, NO_GAIN, unit, table),
-        table=table,
-        candidates=settings_table([ORIGINAL]).assign(**{unit: np.nan}),
-        chosen=ORIGINAL,
-        rescored=np.nan,
-        weights=np.ones(len(space.samples)),
-        variation=variation,
-        heads={"original": space.original, "chosen": space.original},
-        score=score,
-        space=space,
-    )
+    return np.mean(weights, axis=0), next((w.variation for w in measured if w.variation is not None), None)
 
 
 def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:
@@ -317,38 +272,26 @@ def _row(found: ScoredHeads, number: int, gain: Interval) -> dict[str, Any]:
 # ------------------------------------------------------------------------------- the verdict
 
 
-def write_verdict(table: pd.DataFrame, found: ScoredHeads, choice: Choice) -> Verdict:
+def write_verdict(
+    table: pd.DataFrame, found: ScoredHeads, choice: Choice, calibration: pd.DataFrame | None = None
+) -> Verdict:
     """Say what was gained, by what, and at which price."""
     score, chosen, gain = found.scores[0], found.heads[choice.chosen].candidate, choice.gain
     where = f"{len(found.held_out):,} held-out samples"
-    is_comparable = bool(np.isfinite(found.heads[0].value))
     if chosen.kind == "original":
         sentence = f"The original head is kept: {_kept(found, choice, where)}."
-    elif not is_comparable:
-        sentence = f"The new head has a {score.unit} of {_cell(table, 'chosen', score.unit):.4g} on {where}."
     else:
-        start = _cell(table, "original", score.unit)
+        start = found.value(0, 0)
         end = start - gain.mean if score.words.is_error else start + gain.mean
         course = f"from {_value(start, score)} to {_value(end, score)}"
         described = score.words.describe(gain, start, where=where)
-        sentence = f"The new head {described}, {course}: {_parts(found, choice)}."
-        sentence = " ".join([sentence, *_others(found, choice), *_calibration(found, choice)])
-    broken = _broken(found.heads[0].head, so="" if is_comparable else ", so that its outputs are not numbers")
-    return Verdict(broken + sentence, gain if choice.chosen else NO_GAIN, score.unit, table)
-
-
-def _broken(original: Head, so: str = "") -> str:
-    return "" if original.is_finite else f"The original head holds NaN or infinite weights{so}. "
-
-
-def _cell(table: pd.DataFrame, row: str, column: str) -> float:
-    return float(table[column].to_dict()[row])
+        sentence = f"The new head {described}, {course}: {_parts(score, chosen, choice)}."
+        sentence = " ".join([sentence, *_others(found, choice), *_calibration(found, choice, calibration)])
+    return Verdict(sentence, gain if choice.chosen else NO_GAIN, score.unit, table)
 
 
 def _kept(found: ScoredHeads, choice: Choice, where: str) -> str:
     score = found.scores[0]
-    if not np.isfinite(found.values[1:]).any():
-        return f"no re-trained head gives numbers on {where}"
     start = score.shown(found.heads[0].value)
     if not choice.is_beaten:
         return f"on {where} no re-trained head is better than its {score.unit} of {_value(start, score)}"
@@ -364,38 +307,17 @@ def _value(value: float, score: MeanScore) -> str:
     return f"{100 * value:z.4g} %" if score.words.unit else f"{value:z.4g}"
 
 
-def _parts(found: ScoredHeads, choice: Choice) -> str:
+def _parts(score: MeanScore, chosen: HeadCandidate, choice: Choice) -> str:
     """What the gain comes from; the parts add up to the gain as it is printed."""
-    score, chosen = found.scores[0], found.heads[choice.chosen].candidate
     if chosen.kind == "equal" and chosen.layer is None:
         return "all of it from re-training with equal weights"
-    factor = score.words.factor
-    total = float(f"{factor * choice.gain.mean:.3g}")
+    total = float(f"{score.words.factor * choice.gain.mean:.3g}")
     decimals = 0 if total == 0 else max(0, 2 - int(np.floor(np.log10(abs(total)))))
-    equal = round(factor * choice.retraining, decimals)
+    equal = round(score.words.factor * choice.retraining, decimals)
     return (
         f"{equal:z.{decimals}f} from re-training with equal weights and {total - equal:z.{decimals}f} more from the "
-        f"choice ({_weights(found, chosen)})"
+        f"choice ({chosen})"
     )
-
-
-def _weights(found: ScoredHeads, chosen: HeadCandidate) -> str:
-    layer = f", behind it {chosen.layer}" if chosen.layer else ""
-    if chosen.blend is not None:
-        own = list(dict.fromkeys(_weights(found, part) for part in chosen.blend))
-        number = {2: "two"}.get(len(chosen.blend), str(len(chosen.blend)))
-        more = f"; and {len(own) - 3} more" if len(own) > 3 else ""
-        return f"the mean of {number} heads: {'; '.join(own[:3])}{more}{layer}"
-    if chosen.kind == "original":
-        return f"the original head{layer}"
-    weighting = found.heads[found.candidates.index(replace(chosen, layer=None))].weighting
-    words = "equal weights" if weighting is None else weighting.rule.described()
-    if chosen.kind == "validation":
-        peer = ", as in DFR" if chosen.rule == GROUPS else ""
-        words = f"{chosen.rule}, fitted to the validation data{peer}"
-    near = ", held near the original head" if chosen.anchored else ""
-    peer = ", as in AFR" if near and isinstance(weighting and weighting.rule, Doubted) else ""
-    return words + near + peer + layer
 
 
 def _others(found: ScoredHeads, choice: Choice) -> list[str]:
@@ -411,21 +333,21 @@ def _others(found: ScoredHeads, choice: Choice) -> list[str]:
     return sentences
 
 
-def _calibration(found: ScoredHeads, choice: Choice) -> list[str]:
+def _calibration(found: ScoredHeads, choice: Choice, calibration: pd.DataFrame | None) -> list[str]:
     """A warning if the probabilities are significantly worse than those of the original head."""
-    task, held_out = found.task, found.held_out
-    if not task.has_classes or any(score.name == "neg_log_loss" for score in found.scores):
+    if calibration is None or any(score.name == "neg_log_loss" for score in found.scores):
         return []
-    log_loss = MeanScore("neg_log_loss", task, held_out.targets, log_likelihoods(task))
+    likelihoods, held_out = log_likelihoods(found.task), found.held_out
     assert choice.outputs is not None
     outputs = found.heads[0].head.outputs(held_out.features), choice.outputs
-    old, new = (-log_loss.keep(own) for own in outputs)
+    with np.errstate(invalid="ignore"):  # outputs may be infinite
+        old, new = (-likelihoods(own, held_out.targets) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
-    divided = calibration_of(task, choice.outputs, held_out.targets)
+    temperature, least = calibration.to_numpy()[1, 2:]
     return [
         f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable; outputs "
-        f"divided by {divided['temperature']:.3g} have one of {divided['log loss with it']:.4g}."
+        f"divided by {temperature:.3g} have one of {least:.4g}."
     ]
 
 

@@ -19,13 +19,14 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from steep._validation import one_line
+from steep._validation import check_count, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn.batches import check_batch_size, kept_random_state
+from steep.nn.batches import kept_random_state
 from steep.nn.heads import Head
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -107,15 +108,13 @@ class Split:
         return _by_sample(Pass(features, logits, output), self)
 
     def own_head(self) -> Head:
-        """The head the network came with; a frozen bias must be a number, since all heads keep it."""
-        weight, bias = self.head.weight.detach().cpu().double().flatten(1).numpy(), self.head.bias
-        if bias is None:
-            return Head(weight, None)
-        if not bias.requires_grad and not torch.isfinite(bias).all():
-            raise InputError(
-                f"the bias of head {self.name!r} is frozen and holds NaN or infinity; fix it, or set requires_grad=True"
-            )
-        return Head(weight, bias.detach().cpu().double().numpy(), is_bias_fixed=not bias.requires_grad)
+        """The head the network came with."""
+        bias = self.head.bias
+        parameters = [self.head.weight.flatten(1), *([] if bias is None else [bias])]
+        arrays = [parameter.detach().cpu().double().numpy() for parameter in parameters]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise InputError(f"head {self.name!r} holds NaN or infinity; expected a trained network")
+        return Head(arrays[0], None if bias is None else arrays[1])
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -129,7 +128,7 @@ class Split:
         linear: Layer = joined.get_submodule(self.name or "")  # type: ignore[assignment]
         with torch.no_grad():
             linear.weight.copy_(torch.as_tensor(head.weight).reshape(linear.weight.shape))
-            if linear.bias is not None and head.bias is not None and not head.is_bias_fixed:
+            if linear.bias is not None:
                 linear.bias.copy_(torch.as_tensor(head.bias))
         return joined
 
@@ -176,7 +175,8 @@ def split(
         raise InputTypeError(f"forward is a {type(forward).__name__}; expected a callable forward(network, batch)")
     run = forward or default_forward
     name = None if head is None else _named_head(network, head)
-    parts = Split(network, name, run, batch_size=check_batch_size(batch_size))
+    size = None if batch_size is None else check_count(batch_size, name="batch_size")
+    parts = Split(network, name, run, batch_size=size)
     return parts if sample is None else run_once(parts, sample)
 
 
@@ -185,13 +185,12 @@ def run_once(parts: Split, sample: Any) -> Split:
     network = parts.network
     with undisturbed(network), torch.no_grad():
         name = _last_linear(network, sample, parts.forward) if parts.name is None else parts.name
-        _check_trainable(network, name)
+        _check_head(network, name)
         parts = replace(parts, name=name)
         seen = parts.run(sample)
-        if seen.features.ndim != 2:
+        if seen.features.ndim > 2:
             parts = replace(parts, positions=_find_positions(seen, name))
             seen = parts.run(sample)
-        _check_own_weights(network, name)
         _check_linear(parts, seen)
         return replace(parts, response=response_of(name, seen.logits, seen.output))
 
@@ -316,18 +315,12 @@ def run_network(network: nn.Module, batch: Any, forward: Forward) -> Any:
     except SteepError:
         raise
     except Exception as error:
+        is_tensor = isinstance(batch, Tensor)
+        kind = f"shape {tuple(batch.shape)}, {batch.dtype}" if is_tensor else f"a {type(batch).__name__}"
         raise FunctionError(
-            f"network failed on a batch of {_described(batch)} ({one_line(error)}); expected inputs the network takes; "
+            f"network failed on a batch of {kind} ({one_line(error)}); expected inputs the network takes; "
             "check their shape and dtype, or use split(network, forward=...)"
         ) from error
-
-
-def _described(batch: Any) -> str:
-    if isinstance(batch, Tensor):
-        return f"shape {tuple(batch.shape)}, {batch.dtype}"
-    if isinstance(batch, dict):
-        return "a dict of " + ", ".join(map(str, batch))
-    return f"a {type(batch).__name__}"
 
 
 def default_forward(network: nn.Module, batch: Any) -> Any:
@@ -388,7 +381,8 @@ def watched(layers: Mapping[str, nn.Module], look: Callable[[str, Any, Any], Non
 
 def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
     ran: list[str] = []
-    layers = {name: module for name, module in network.named_modules() if _is_layer(module)}
+    kinds = nn.Linear | nn.modules.conv._ConvNd
+    layers = {name: module for name, module in network.named_modules() if isinstance(module, kinds)}
     with watched(layers, lambda name, *_: ran.append(name)):
         run_network(network, sample, forward)
     if not ran:
@@ -396,15 +390,10 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
             "no nn.Linear runs in a forward pass of network; name the last layer by split(network, head='...')"
         )
     last = layers[ran[-1]]
-    if isinstance(last, nn.modules.conv._ConvNd) and not is_head(last):
-        raise InputError(
-            f"the head {ran[-1]!r} is a {type(last).__name__} of kernel {tuple(last.kernel_size)}; expected a kernel "
-            "of one pixel, without stride, padding and groups; if another layer is the head, name it by head='...'"
-        )
     if not is_head(last):
         raise InputError(
-            f"the head {ran[-1]!r} is a quantised {type(last).__name__}, which is not supported; improve the network "
-            "before it is quantised"
+            f"the head {ran[-1]!r} is a {type(last).__name__} of kernel {last.kernel_size}; expected a kernel "
+            "of one pixel, without stride, padding and groups; if another layer is the head, name it by head='...'"
         )
     return ran[-1]
 
@@ -412,12 +401,8 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
 def is_head(module: nn.Module | None) -> bool:
     """Whether a module is W z + b of the last features, or of those of each pixel."""
     if isinstance(module, nn.modules.conv._ConvNd):
-        return (
-            set(module.kernel_size) == {1}
-            and set(module.stride) == {1}
-            and not any(module.padding)
-            and (module.groups == 1 and not module.transposed)
-        )
+        is_pixel = {*module.kernel_size, *module.stride, module.groups} == {1} and {*module.padding} == {0}
+        return is_pixel and not module.transposed
     return isinstance(module, nn.Linear)
 
 
@@ -426,32 +411,20 @@ def n_inputs(layer: nn.Module) -> int:
     return int(layer.weight.shape[1])  # type: ignore[index]
 
 
-def _is_layer(module: nn.Module) -> bool:
-    """Whether a module multiplies its input by weights, also by weights that are packed as small integers."""
-    if isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
-        return True
-    if "quantized" in type(module).__module__:
-        return hasattr(module, "weight")
-    packed = (torch.int8, torch.uint8, torch.int32)
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return any(tensor.ndim == 2 and tensor.dtype in packed for tensor in own)
-
-
 def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
         raise InputTypeError(f"head is a {type(head).__name__}; expected the name of a layer, such as 'classifier.2'")
     modules = dict(network.named_modules())
     if head not in modules or not is_head(modules[head]):
         linear = ", ".join(name for name, module in modules.items() if is_head(module))
-        got = "is not in network" if head not in modules else f"is a {type(modules[head]).__name__}"
+        got = f"is a {type(modules[head]).__name__}" if head in modules else "is not in network"
         raise InputError(
-            f"head={head!r} {got}; expected the name of an nn.Linear or a convolution of one pixel: "
-            f"{linear or 'there is none'}"
+            f"head={head!r} {got}; expected the name of an nn.Linear or a convolution of one pixel: {linear}"
         )
     return head
 
 
-def _check_trainable(network: nn.Module, name: str) -> None:
+def _check_head(network: nn.Module, name: str) -> None:
     head: Layer = network.get_submodule(name)  # type: ignore[assignment]
     # Before its weight is looked at: looking at a parametrized one computes it, and may change buffers.
     if parametrize.is_parametrized(head) or not isinstance(head._parameters.get("weight"), nn.Parameter):
@@ -460,46 +433,30 @@ def _check_trainable(network: nn.Module, name: str) -> None:
             "expected a plain nn.Linear; call torch.nn.utils.parametrize.remove_parametrizations("
             f"network.get_submodule({name!r}), 'weight'), remove_weight_norm or remove_spectral_norm first"
         )
-    if not head.weight.is_floating_point() or head.weight.is_quantized:
+    if not head.weight.is_floating_point() or head.weight.is_quantized or head.weight.is_meta:
         raise InputTypeError(
-            f"head {name!r} has weights of {head.weight.dtype}; expected floating-point ones; improve the network "
-            "before it is quantised"
+            f"head {name!r} has weights of {head.weight.dtype} on {head.weight.device}; expected floating-point ones "
+            "with values; load them, or improve the network before it is quantised"
         )
-    if head.weight.is_meta:
-        raise InputError(
-            f"head {name!r} is on the meta device, without values; expected a trained network; load its weights"
-        )
-    if not head.weight.requires_grad:
+    if not all(parameter.requires_grad for parameter in head.parameters()):
         raise InputError(
             f"head {name!r} is frozen (requires_grad=False); expected a head that may change; call "
             f"network.get_submodule({name!r}).requires_grad_(True)"
         )
 
-
-def _check_own_weights(network: nn.Module, name: str) -> None:
-    weight = network.get_submodule(name).weight
-    users = [key for key, parameter in network.named_parameters(remove_duplicate=False) if parameter is weight]
+    users = [key for key, own in network.named_parameters(remove_duplicate=False) if own is head.weight]
     if len(users) > 1:
         raise InputError(f"the weights of head {name!r} are shared ({', '.join(users)}); untie them first")
 
 
 def check_network(network: Any) -> nn.Module:
     """Return a network whose layers can be watched and replaced."""
-    kind, frozen = type(network).__name__, None
-    if isinstance(network, torch.jit.ScriptModule):
-        frozen = "a TorchScript module"
-    elif kind == "ExportedProgram" or (isinstance(network, torch.fx.GraphModule) and "train" in vars(network)):
-        frozen = "an exported program"
-    if frozen is not None:
-        raise InputTypeError(
-            f"network is {frozen}; its layers cannot be replaced, so it is not supported; pass the nn.Module it was "
-            "made from"
-        )
+    is_frozen = isinstance(network, torch.jit.ScriptModule) or "train" in getattr(network, "__dict__", {})  # exported
+    if isinstance(network, nn.Module) and not is_frozen:
+        return network
+    hint = "pass the module it was made from"
     if isinstance(network, Mapping):
-        raise InputTypeError(
-            "network is a state_dict; expected a torch.nn.Module; build the module and call its load_state_dict"
-        )
-    if not isinstance(network, nn.Module):
-        hint = "; load it first" if isinstance(network, str | bytes | PathLike) else ""
-        raise InputTypeError(f"network is a {kind}; expected a torch.nn.Module{hint}")
-    return network
+        hint = "build the module and call its load_state_dict"
+    elif isinstance(network, str | bytes | PathLike):
+        hint = "load it first"
+    raise InputTypeError(f"network is a {type(network).__name__}; expected a torch.nn.Module; {hint}")

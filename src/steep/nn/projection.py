@@ -20,17 +20,8 @@ from steep._files import write_whole
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.nn.batches import (
-    check_seed,
-    first_rows,
-    iterate_batches,
-    kept_random_state,
-    label_array,
-    move,
-    n_samples,
-    refuse_single_samples,
-)
-from steep.nn.network import Split, is_head, n_inputs, run_network, run_once, split, undisturbed, watched
+from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
+from steep.nn.network import Split, is_head, n_inputs, run_once, split, undisturbed
 
 Array = npt.NDArray[Any]
 
@@ -78,8 +69,10 @@ class Projection:
         path : str or path
             The file, as given to ``project(..., memmap=path)``.
         """
-        features, labels, note = open_features(path)
-        return cls(features, labels, note["head"], note["network"])
+        file = _check_path(path)
+        note = _read_note(file)
+        labels = _mapped(labels_path(file), note["n_rows"]) if note["labels"] else None
+        return cls(_mapped(file, note["n_rows"]), labels, note["head"], note["network"])
 
     def split(self, network: nn.Module | Split) -> Split:
         """Cut the network these are features of, without a sample to run it on; any other is rejected."""
@@ -90,24 +83,13 @@ class Projection:
                 "the features do not say which layer they are the inputs of; pass split(network, head='...')"
             )
         layer = dict(parts.network.named_modules()).get(name)
-        if layer is None or not is_head(layer) or n_inputs(layer) != self.features.shape[1]:
+        fits = layer is not None and is_head(layer) and n_inputs(layer) == self.features.shape[1]
+        if not fits or self.head not in (None, name) or self.network not in (None, digest_of(parts.network, name)):
             raise InputError(
-                f"the features are the {self.features.shape[1]} inputs of head {self.head!r}; expected the network "
-                f"they were projected with, got one whose {name!r} is {_described(layer)}; project again"
-            )
-        is_same = self.network is None or self.network == digest_of(parts.network, name)
-        if self.head not in (None, name) or not is_same:
-            raise InputError(
-                f"the features before head {name!r} are those of another network, or of this one before it was trained "
-                "further; expected the network they were projected with; project again"
+                f"the {self.features.shape[1]} features before head {self.head!r} are those of another network, or of "
+                "this one before it was trained further; expected the network they were projected with; project again"
             )
         return replace(parts, name=name)
-
-
-def _described(layer: nn.Module | None) -> str:
-    if layer is None or not is_head(layer):
-        return "not there" if layer is None else f"a {type(layer).__name__}"
-    return f"a layer of {n_inputs(layer)} inputs"
 
 
 def project(
@@ -148,8 +130,6 @@ def project(
     (10, 8)
     """
     streams = memmap is not None
-    if streams:
-        refuse_single_samples(data)
     check_flag(progress, name="progress", optional=True)
     seed = check_seed(random_state)
     parts = cut(network, data, streams=streams)
@@ -171,16 +151,14 @@ def read_features(parts: Split, data: Any) -> Projection:
 
 
 @contextmanager
-def _passes(
-    parts: Split, data: Any, *, seed: int, progress: bool | None, streams: bool
-) -> Iterator[Iterator[tuple[FloatArray, Array | None]]]:
+def _passes(parts: Split, data: Any, *, seed: int, progress: bool | None, streams: bool) -> Iterator[Batches]:
     """Features and labels of each batch, in eval mode, seeded; all states are restored."""
     bar = progress_bar(total=n_samples(data, streams=streams), label="projecting", shown=progress)
     with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad(), bar as shown:
-        yield _pass(parts, iterate_batches(data, parts.batch_size, streams=streams), shown)
+        yield _checked(_pass(parts, iterate_batches(data, parts.batch_size, streams=streams), shown))
 
 
-def _pass(parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any) -> Iterator[tuple[FloatArray, Array | None]]:
+def _pass(parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any) -> Batches:
     for inputs, labels in batches:
         features = _features(parts, move(inputs, device_of(parts)))
         bar.update(len(features) if parts.positions != "each" else len(labels) if labels is not None else 1)
@@ -201,58 +179,62 @@ def rows_of_labels(parts: Split, rows: Array, labels: Array | None) -> tuple[Arr
     return rows[kept], flat[kept]
 
 
-def _held(passes: Iterator[tuple[FloatArray, Array | None]], total: int) -> Projection:
-    """Features in memory, in one array that grows if there are more rows than expected."""
-    store, n_filled, labels = np.empty((0, 0)), 0, []
-    for rows, batch_labels in passes:
-        if not n_filled:
-            store = np.empty((max(total, len(rows)), rows.shape[1]), dtype=rows.dtype)
-        elif rows.shape[1] != store.shape[1]:
+def _checked(batches: Batches) -> Batches:
+    """The batches, of as many features each, with labels in all or in none."""
+    first: tuple[Array, Array | None] | None = None
+    for rows, labels in batches:
+        first = first or (rows[:0], labels)
+        if (labels is None) != (first[1] is None):
+            raise InputError("some batches have labels and some do not; expected labels in all or in none")
+        if labels is not None and len(labels) != len(rows):
+            raise InputError(f"a batch has {len(labels)} labels for {len(rows)} samples; expected one per sample")
+        if labels is not None and labels.dtype.hasobject:
+            raise InputTypeError(f"labels have dtype {labels.dtype}; expected numbers or text")
+        if rows.shape[1] != first[0].shape[1] or not np.can_cast(rows.dtype, first[0].dtype, casting="safe"):
             raise InputError(
-                f"the head is given {store.shape[1]} features in one batch and {rows.shape[1]} in another; expected "
-                "the same for all"
+                f"the head is given {first[0].shape[1]} features of {first[0].dtype} in one batch and {rows.shape[1]} "
+                f"of {rows.dtype} in another; expected the same in all batches"
             )
-        if (n_needed := n_filled + len(rows)) > len(store):
-            store = np.concatenate([store[:n_filled], np.empty((n_needed, rows.shape[1]), dtype=rows.dtype)])
-        store[n_filled:n_needed] = rows
-        n_filled = n_needed
-        labels += [] if batch_labels is None else [batch_labels]
-    if not n_filled:
+        yield rows, labels
+    if first is None:
         raise InputError("data yielded no batch; expected at least 1 sample")
+
+
+def _joined(labels: list[Array]) -> Array | None:
     try:
-        return Projection(store[:n_filled], np.concatenate(labels) if labels else None)
+        return np.concatenate(labels) if labels else None
     except ValueError as error:
         raise InputError(f"labels differ in shape from batch to batch ({one_line(error)}); use one form") from error
+
+
+def _held(passes: Batches, total: int) -> Projection:
+    """Features in memory, in one array that grows if there are more rows than expected."""
+    store, n_filled, labels = np.empty((0, 0)), 0, list[Array]()
+    for rows, own in passes:
+        end = n_filled + len(rows)
+        if not n_filled:
+            store = np.empty((max(total, end), rows.shape[1]), dtype=rows.dtype)
+        elif end > len(store):
+            store.resize((end, rows.shape[1]), refcheck=False)
+        store[n_filled:end], n_filled = rows, end
+        labels += [] if own is None else [own]
+    return Projection(store[:n_filled], _joined(labels))
 
 
 def digest_of(network: nn.Module, head: str) -> str:
     """A digest of all that features come from: parameters and buffers but those of the head, and the layers' names."""
     digest = hashlib.sha256()
+    for name, module in network.named_modules():
+        digest.update(f"{name!r}{type(module).__name__!r}".encode())
     own = {f"{head}.{key}" if head else key for key in network.get_submodule(head).state_dict()}
-    layers = [(name, type(module).__name__) for name, module in network.named_modules()]
-    for part in _leaves([layers, {k: v for k, v in network.state_dict().items() if k not in own}]):
-        digest.update(part)
+    for key, value in network.state_dict().items():
+        if key not in own:
+            digest.update(key.encode())
+            if isinstance(value, Tensor):
+                bits = value.detach().cpu().contiguous()
+                digest.update(f"{bits.dtype} {tuple(bits.shape)}".encode())
+                digest.update(bits.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _leaves(value: Any) -> Iterator[bytes]:
-    """Everything in nested tuples, lists and dicts, as bytes."""
-    if isinstance(value, Tensor):
-        bits = value.detach().cpu().contiguous()
-        yield f"{bits.dtype} {tuple(bits.shape)}".encode()
-        yield bits.reshape(-1).view(torch.uint8).numpy().tobytes()
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield str(key).encode()
-            yield from _leaves(part)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _leaves(part)
-    elif isinstance(value, np.ndarray):
-        yield repr((value.dtype, value.tolist())).encode()
-    else:
-        is_plain = isinstance(value, str | bytes | int | float | bool | None)
-        yield (repr(value) if is_plain else type(value).__name__).encode()
 
 
 def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Split:
@@ -270,7 +252,7 @@ def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Spli
         batches.close()  # restores the states of a loader's generators
     if first is None:
         raise InputError("data yielded no batch; expected at least 1 sample")
-    return run_once(parts, move(first_rows(first[0]), device_of(parts)))
+    return run_once(parts, move(first[0], device_of(parts)))
 
 
 def device_of(parts: Split) -> torch.device:
@@ -288,28 +270,11 @@ def _features(parts: Split, inputs: Any) -> FloatArray:
         )
     if not torch.isfinite(features).all():
         raise InputError(
-            f"the features before head {parts.name!r} contain NaN or infinity, which first appear in the output of "
-            f"{_first_not_finite(parts, inputs)}; look for bad inputs or a diverged network"
+            f"the features before head {parts.name!r} contain NaN or infinity; look for bad inputs or a bad network"
         )
     # NumPy has no bfloat16, and sums of float16 overflow.
     kept = features if features.dtype in (torch.float32, torch.float64) else features.float()
     return kept.cpu().numpy()
-
-
-def _first_not_finite(parts: Split, inputs: Any) -> str:
-    """Name the first layer whose output is not finite."""
-    seen: list[str] = []
-
-    def look(name: str, output: Any) -> None:
-        if isinstance(output, Tensor) and output.is_floating_point() and not torch.isfinite(output).all():
-            seen.append(name)
-
-    leaves = {name: m for name, m in parts.network.named_modules() if not list(m.children())}
-    with watched(leaves, lambda name, _, output: look(name, output)):
-        run_network(parts.network, inputs, parts.forward)
-    if not seen:
-        return "no layer (the inputs themselves)"
-    return f"layer {seen[0]!r} ({type(leaves[seen[0]]).__name__})"
 
 
 # ------------------------------------------------------------------------------- features in a file
@@ -325,24 +290,20 @@ def write_features(path: str | Path, batches: Batches, *, network: str, head: st
     target, labels = _check_path(path), list[Array]()
 
     def write(temporary: Path) -> None:
-        n_rows = 0
         first: Array = np.empty((0, 0))
+        n_rows = 0
         with temporary.open("w+b") as file:
             for rows, own in _read(batches):
                 if not n_rows:
                     first = rows[:0]
                     file.write(_header(first, 0))
-                _check_batch(rows, first, what="features")
-                _add_labels(labels, own, len(rows), is_first=not n_rows)
+                labels.extend([] if own is None else [own])
                 file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
                 n_rows += len(rows)
-            if not n_rows:
-                raise InputError("data yielded no batch; expected at least 1 sample")
             file.seek(0)
             file.write(_header(first, n_rows))
         target.unlink(missing_ok=True)
-        if labels:
-            known = np.concatenate(labels)
+        if (known := _joined(labels)) is not None:
             write_whole(labels_path(target), lambda part: np.save(part, known))
         note = {"format": _FORMAT, "network": network, "head": head, "n_rows": n_rows, "labels": bool(labels)}
         write_whole(note_path(target), lambda part: part.write_text(json.dumps(note, indent=1) + "\n"))
@@ -358,23 +319,6 @@ def _read(batches: Batches) -> Batches:
         raise StorageError(f"the data cannot be read ({one_line(error)}); expected batches; check the files") from error
 
 
-def _check_batch(rows: Array, first: Array, *, what: str) -> None:
-    """All batches have one dtype and one shape."""
-    if rows.shape[1:] != first.shape[1:] or not np.can_cast(rows.dtype, first.dtype, casting="safe"):
-        raise InputError(
-            f"{what} are {first.dtype} of shape {first.shape[1:]} in one batch and {rows.dtype} of shape "
-            f"{rows.shape[1:]} in another; expected the same in all batches"
-        )
-
-
-def open_features(path: str | Path) -> tuple[FloatArray, Array | None, dict[str, Any]]:
-    """Features and labels of a file, memory-mapped, and the note of the network they belong to."""
-    file = _check_path(path)
-    note = _read_note(file)
-    labels = _mapped(labels_path(file), note["n_rows"]) if note["labels"] else None
-    return _mapped(file, note["n_rows"]), labels, note
-
-
 def labels_path(path: Path) -> Path:
     """Path of the labels of a feature file."""
     return path.with_name(f"{path.stem}.labels.npy")
@@ -383,20 +327,6 @@ def labels_path(path: Path) -> Path:
 def note_path(path: Path) -> Path:
     """The file that names the network of a feature file."""
     return path.with_name(f"{path.name}.json")
-
-
-def _add_labels(labels: list[Array], own: Array | None, n_rows: int, *, is_first: bool) -> None:
-    if not is_first and (own is None) != (not labels):
-        raise InputError("some batches have labels and some do not; expected labels in all or in none")
-    if own is None:
-        return
-    if len(own) != n_rows:
-        raise InputError(f"a batch has {len(own)} labels for {n_rows} samples; expected one per sample")
-    if own.dtype.hasobject:
-        raise InputTypeError(f"labels have dtype {own.dtype}; expected numbers or text of one length")
-    if labels:
-        _check_batch(own, labels[0], what="labels")
-    labels.append(own)
 
 
 def _header(first: Array, n_rows: int) -> bytes:
@@ -410,14 +340,11 @@ def _header(first: Array, n_rows: int) -> bytes:
 def _check_path(path: Any) -> Path:
     try:
         found = Path(path)
-        is_folder = found.parent.is_dir()
     except TypeError as error:
         raise InputTypeError(f"memmap is a {type(path).__name__}; expected the path of an .npy file") from error
-    except ValueError as error:
-        raise StorageError(f"memmap={str(path)!r} is not a valid path ({one_line(error)})") from error
     if found.suffix != ".npy":
         raise InputError(f"memmap={str(path)!r} must end in .npy, for example features.npy")
-    if not is_folder:
+    if not found.parent.is_dir():
         raise StorageError(f"memmap={str(path)!r}: the folder {found.parent} does not exist; create it first")
     return found
 
@@ -426,18 +353,13 @@ def _read_note(path: Path) -> dict[str, Any]:
     note = note_path(path)
     try:
         found = json.loads(note.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StorageError(
-            f"{path} has no {note.name}: the features do not exist or were not written to the end; run "
-            "project(network, data, memmap=...)"
-        ) from None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{note} cannot be read ({one_line(error)}); run project again") from error
-    if (
-        not isinstance(found, dict)
-        or found.get("format") != _FORMAT
-        or not {"n_rows", "labels", "network", "head"} <= set(found)
-    ):
+        raise StorageError(
+            f"{note} cannot be read ({one_line(error)}): the features do not exist or were not written to the end; run "
+            "project(network, data, memmap=...)"
+        ) from error
+    keys = {"n_rows", "labels", "network", "head"}
+    if not isinstance(found, dict) or found.get("format") != _FORMAT or not keys <= set(found):
         raise StorageError(f"{note} was not written by project; run project again")
     return found
 

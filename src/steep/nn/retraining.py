@@ -22,26 +22,22 @@ import torch
 from torch import nn
 
 from steep._blas import few_threads
-from steep._progress import progress_bar
 from steep._validation import IntArray, Seed, check_jobs, check_real, shown
 from steep.exceptions import FunctionError, InputError
-from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
+from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move
 from steep.nn.candidates import Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import Head, HeadTask, TaskName, fit_head
-from steep.nn.improvement import Improvement, first_variation, judged, unjudged
-from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
+from steep.nn.heads import TaskName, fit_head
+from steep.nn.improvement import Improvement, judged
+from steep.nn.network import Split, response_of, same_up_to_rounding, undisturbed
 from steep.nn.projection import Projection, cut, device_of, rows_of_labels
-from steep.nn.scores import MeanScore
-from steep.nn.scoring import check_groups, check_scoring, deciding_words, make_scores, refuse_unfit
+from steep.nn.scores import check_groups, check_scoring, make_scores, refuse_unfit
 from steep.nn.weightings import is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
 _DEFAULT = HeadSearch()
-# The threshold between 0 and 1 in the output of a sigmoid head, by what follows it.
-_THRESHOLD = {"logits": 0.0, "sigmoid": 0.5, "softmax": 0.5, "log-softmax": float(np.log(0.5))}
 # Outputs that differ by rounding may put a sample on either side of a border: this share of the samples, and this
 # share of a squared error, is let pass. Half precision keeps three digits.
 _ROUNDING, _ROUNDING_HALF = 2e-3, 3e-2
@@ -92,8 +88,7 @@ def retrain_head(
     Returns
     -------
     nn.Module
-        M_f, a copy with a new head: same keys of the ``state_dict``, same form of outputs. A bias that is frozen
-        (``requires_grad=False``) stays as it is.
+        M_f, a copy with a new head: same keys of the ``state_dict``, same form of outputs.
 
     Examples
     --------
@@ -114,7 +109,7 @@ def retrain_head(
     kind, samples = read_samples(parts, X, y, task)  # line 3
     warn_of_absent_classes(kind, samples)
     original = parts.own_head()
-    weightings = HeadTraining.of(samples, kind, grid, original, n_jobs=n_jobs).weightings()  # line 4
+    weightings = HeadTraining.of(samples, kind, grid, original, n_jobs=n_jobs).weightings  # line 4
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     return parts.join(fit_head(samples, kind, weight, strength, original=original))  # line 6
 
@@ -122,7 +117,7 @@ def retrain_head(
 def improve(
     network: nn.Module | Split,
     train: Any,
-    validation: Any = None,
+    validation: Any,
     *,
     scoring: Any = None,
     groups: Any = None,
@@ -141,9 +136,8 @@ def improve(
     train : (inputs, labels), Dataset, DataLoader, list of dicts or Projection
         Labelled data the head is fitted to, usually those the network was trained on; or their features by
         :func:`project`, which may be in a file and are then read block by block.
-    validation : same kinds, optional
-        Labelled data the network has not seen. Without them the original head is kept: the network was fitted to
-        ``train``, so no part of it can show what a new head gains on other data.
+    validation : same kinds
+        Labelled data the network has not seen: ``train``, which it was fitted to, cannot show what a new head gains.
     scoring : str, callable, or a sequence of them, optional
         Scores: the first one decides, the others are only reported. Default accuracy, or the mean
         squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
@@ -156,7 +150,7 @@ def improve(
         "reweighting".
     reweighting : same kinds as ``train``, optional
         Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
-        measured among them. Worth a fifth of the data if the training features have collapsed. Needs ``validation``.
+        measured among them. Worth a fifth of the data if the training features have collapsed.
 
     Other Parameters
     ----------------
@@ -191,27 +185,18 @@ def improve(
     >>> bool(result.table.loc["chosen", "gain"] > 0.2)
     True
     """
-    wanted = check_scoring(scoring)
+    wanted, seed = check_scoring(scoring), check_seed(random_state)
     grid = Grid.of(search, has_classes=True)
-    seed = check_seed(random_state)
     check_jobs(n_jobs)
-    for name, value in {"reweighting": reweighting, "groups": groups}.items():
-        if value is not None and validation is None:
-            raise InputError(f"{name} needs validation data to choose by, got none; pass validation=")
     parts = cut(network, train)
     data = HeadData.read(parts, train, validation, reweighting, task)
     if not data.task.has_classes:
         grid = Grid.of(search, has_classes=False)
-    grid.check_task(data.task)
     known = _groups_of(groups, data)
     refuse_unfit(wanted, data.task, has_groups="validation" in known)
-    if search.n_neighbors is None:
-        grid = grid.within(min(len(part) for part in (data.train, data.reweighting) if part is not None))
-    original = parts.own_head()
-    if not original.is_finite:
-        grid = grid.without_original()
+    original, held_out = parts.own_head(), data.validation
     with few_threads(data.train.features.size, openmp=True):
-        grid = grid.affordable(data.train, data.task)
+        grid = grid.of_data(data)
         trainings = [
             HeadTraining.of(
                 part, data.task, grid, original, n_jobs=n_jobs, is_reweighting=part is data.reweighting,
@@ -220,24 +205,18 @@ def improve(
             for name, part in {"train": data.train, "reweighting": data.reweighting}.items()
             if part is not None
         ]  # fmt: skip
-        if data.validation is None:
-            variation = first_variation(trainings[0].weightings())
-            words = deciding_words(wanted, data.task)
-            return unjudged(parts.join(original), trainings[0].space, variation, words)
-        held_out = data.validation
         n_asked = min(_N_ASKED, len(data.train) - 1)
         scores = make_scores(
             wanted, data.task, held_out.targets, known.get("validation"),
             lambda: is_contradicted(data.train, held_out, n_asked),
         )  # fmt: skip
         fold = deal_folds(scores[0], np.random.default_rng(seed))
-        found = search_heads(trainings, held_out, scores, fold, known.get("validation"))
-        counts = data.task.class_counts(data.train.targets) if data.task.has_classes else np.zeros(0, np.int64)
+        found = search_heads(trainings, grid, held_out, scores, fold, known.get("validation"))
+        layers = Layers.of(scores[0], original, data.train) if grid.held_out else None
+        blends = grid.held_out and can_blend(scores[0])
         found, choice = choose_head(
-            found, confidence=search.confidence, random_state=seed,
-            blends=_is_blended(search.blend, grid, scores[0], data, original),
-            layers=Layers.of(scores[0], original, counts) if grid.held_out else None,
-        )  # fmt: skip
+            found, confidence=search.confidence, random_state=seed, blends=blends, layers=layers
+        )
     joined = parts.join(found.heads[choice.chosen].head)
     rescored = float("nan")  # without inputs the network cannot be run
     if not isinstance(validation, Projection):
@@ -249,24 +228,11 @@ def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:
     """Known groups of each part of the data, as numbers."""
     given = groups if isinstance(groups, Mapping) else {} if groups is None else {"validation": groups}
     parts = {"train": data.train, "validation": data.validation, "reweighting": data.reweighting}
+    sizes = {name: len(part) for name, part in parts.items() if part is not None}
     for name in given:
-        if parts.get(name) is None:
-            raise InputError(
-                f"groups holds {shown(name)}; expected groups of {', '.join(n for n, p in parts.items() if p)}, the "
-                "data passed"
-            )
-    return {
-        name: check_groups(own, len(parts[name]), name=name)  # type: ignore[arg-type]
-        for name, own in given.items()
-    }
-
-
-def _is_blended(blend: bool | None, grid: Grid, score: MeanScore, data: HeadData, original: Head) -> bool:
-    """Whether means of heads are tried: not for accuracy and log loss, to which all samples count the same."""
-    is_fit = type(score) is not MeanScore and data.task.has_classes
-    if blend and not is_fit:
-        raise InputError(f"blend=True needs a score of groups or classes as the first one, got {score.name!r}")
-    return is_fit and can_blend(data.task, original) and (grid.held_out if blend is None else blend)
+        if name not in sizes:
+            raise InputError(f"groups holds {shown(name)}; expected groups of {', '.join(sizes)}, the data passed")
+    return {name: check_groups(own, sizes[name], name=name) for name, own in given.items()}
 
 
 # ------------------------------------------------------------------------------- the network itself, run again
@@ -278,60 +244,37 @@ def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, da
     Candidates are scored by W z + b on stored features. What counts is the network a user gets: if its outputs are not
     those of its head, its figures would be those of another network, and an error is raised in place of a verdict.
     """
-    head, task, known, score = found.heads[chosen].head, found.task, found.held_out, found.scores[0]
+    head, task, known = found.heads[chosen].head, found.task, found.held_out
     whole = replace(parts, network=joined)
-    batches: list[tuple[Array, Array, Array]] = []
-    with (
-        kept_random_state(joined, seed=0),
-        undisturbed(joined),
-        torch.no_grad(),
-        progress_bar(total=n_samples(data), label="re-scoring", shown=None) as bar,
-    ):
+    batches: list[tuple[Array, Array]] = []
+    with kept_random_state(joined, seed=0), undisturbed(joined), torch.no_grad():
         for inputs, labels in iterate_batches(data, parts.batch_size):
-            batches.append(_batch_scores(whole, head, move(inputs, device_of(whole)), label_array(labels), task))
-            bar.update(len(batches[-1][0]))
-    scores, logits, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
+            seen = whole.run(move(inputs, device_of(whole)))
+            features = seen.features if seen.features.dtype == torch.float64 else seen.features.float()
+            promised = torch.from_numpy(head.outputs(features.cpu().numpy()))
+            if not same_up_to_rounding(seen.logits.cpu(), promised):
+                raise FunctionError(
+                    f"head {whole.name!r} of the joined network does not return what was fitted; expected W z + b for "
+                    "every batch; remove what changes it, or name another layer with split(network, head='...')"
+                )
+            response_of(whole.name, seen.logits, seen.output)  # what follows is what followed the original head
+            logits, own = rows_of_labels(whole, seen.logits.float().cpu().numpy(), label_array(labels))
+            batches.append((logits, task.targets(own)))
+    outputs, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
+    promised_outputs = head.outputs(known.features)
     is_repeated = np.array_equal(targets, known.targets)
-    outputs = head.outputs(known.features)
-    _compare(scores, task.scores(outputs, known.targets), whole, task, is_repeated=is_repeated)
-    return score.value(logits if is_repeated else outputs)
-
-
-def _batch_scores(whole: Split, head: Head, inputs: Any, labels: Array, task: HeadTask) -> tuple[Array, Array, Array]:
-    """Scores by the output of the network itself, which must be what its head says or a known response to it.
-
-    The outputs of its head and the targets are returned as well.
-    """
-    seen = whole.run(inputs)
-    features = seen.features.float() if seen.features.dtype != torch.float64 else seen.features
-    promised = torch.from_numpy(head.outputs(features.cpu().numpy()))
-    if not same_up_to_rounding(seen.logits.cpu(), promised):
-        raise FunctionError(
-            f"head {whole.name!r} of the joined network does not return what was fitted; expected W z + b for every "
-            "batch; remove what changes it, or name another layer with split(network, head='...')"
-        )
-    output = output_logits(seen.output)
-    response = response_of(whole.name, seen.logits, output)
-    values, logits = (part.float().cpu().numpy().reshape(len(promised), -1) for part in (output, seen.logits))
-    values, own = rows_of_labels(whole, values, labels)
-    logits, _ = rows_of_labels(whole, logits, labels)
-    targets = task.targets(own)
-    return task.scores(values, targets, threshold=_THRESHOLD[response]), logits, targets
-
-
-def _compare(found: Array, promised: Array, whole: Split, task: HeadTask, *, is_repeated: bool) -> None:
-    """Raise if the network scores other than its head beyond rounding."""
-    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (found, promised))
-    spread = float(found.std(dtype=np.float64))
-    share = _ROUNDING if whole.head.weight.dtype in (torch.float32, torch.float64) else _ROUNDING_HALF
-    allowed = share * (abs(theirs) + spread if task.name == "regression" else 1.0) + share / len(found)
+    found_scores, promised_scores = task.scores(outputs, targets), task.scores(promised_outputs, known.targets)
+    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (found_scores, promised_scores))
+    spread = float(found_scores.std(dtype=np.float64))
+    share = _ROUNDING if parts.head.weight.dtype in (torch.float32, torch.float64) else _ROUNDING_HALF
+    allowed = share * (abs(theirs) + spread if task.name == "regression" else 1.0) + share / len(targets)
     if not is_repeated:  # a loader drew other samples than before: two means of n may differ by chance
-        allowed += 6 * spread * np.sqrt(1 / len(found) + 1 / len(promised))
-    # If either is not a number the head is the original one, kept, and the verdict says so.
-    if np.isfinite(ours - theirs) and abs(ours - theirs) > allowed:
+        allowed += 6 * spread * np.sqrt(1 / len(targets) + 1 / len(known))
+    if abs(ours - theirs) > allowed:
         unit = "mean squared error" if task.name == "regression" else "accuracy"
         raise FunctionError(
             f"the {unit} of the joined network is {abs(ours):.4g} where that of its head alone is {abs(theirs):.4g}; "
             "expected the same outputs in every pass; look for dropout that stays on in eval mode, and for data that "
             "change from pass to pass"
         )
+    return found.scores[0].value(outputs if is_repeated else promised_outputs)

@@ -17,24 +17,26 @@ true and predicted classes, so that all heads are scored at once:
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.special import log_expit, log_softmax
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from steep._validation import FloatArray, IntArray, one_line
+from steep._validation import FloatArray, IntArray, one_line, shown
 from steep.evidence import Score
-from steep.exceptions import InputError, SteepError
-from steep.metrics import Scorer
+from steep.exceptions import InputError, InputTypeError, SteepError
+from steep.metrics import Scorer, resolve_scorers
 from steep.nn.heads import HeadTask
 
 Array = npt.NDArray[Any]
+# Scorers by name; None for scores of ours.
+Wanted = dict[str, Scorer | None]
 # Draws of the samples: cheap where cells are all that counts, a call of the scorer each where it is not.
 _N_DRAWS, _N_WHOLE_DRAWS = 1000, 200
 
@@ -157,7 +159,6 @@ class WholeScore(MeanScore):
 
     is_mean: ClassVar[bool] = False
     scorer: Scorer | None = None
-    warned: list[str] = field(default_factory=list)
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last, where predictions count; else those with other outputs."""
@@ -194,9 +195,7 @@ class WholeScore(MeanScore):
         y = self.targets[rows]
         answers = (_NumberAnswers if self.task.name == "regression" else _ClassAnswers)(self.task, outputs)
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                value = float(self.scorer(answers, rows, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y))
+            value = float(self.scorer(answers, rows, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y))
         except SteepError:
             raise
         except Exception as error:
@@ -204,10 +203,6 @@ class WholeScore(MeanScore):
                 f"scoring={self.name!r} cannot score a {self.task.name} head of {self.task.n_outputs} outputs "
                 f"({one_line(error)[:200]}); expected a score of what it gives; it gives {gives}"
             ) from error
-        if caught and not self.warned:
-            self.warned.append(" ".join(str(caught[0].message).split())[:200])
-            words = f"scoring={self.name!r} warned; further warnings are not shown: {self.warned[0]}"
-            warnings.warn(words, caught[0].category, stacklevel=2)
         if not np.isfinite(value):
             raise InputError(
                 f"scoring={self.name!r} is {value} on {len(rows)} validation samples, which is not finite; pass "
@@ -312,8 +307,6 @@ class DecisionScore(MeanScore):
 
 def decision_score(name: str, scorer: Any, task: HeadTask, targets: Array) -> DecisionScore | None:
     """The score behind a scorer of scikit-learn's, if it is a function of the table; None for any other."""
-    if name == "f2":
-        scorer = metrics.make_scorer(metrics.fbeta_score, beta=2)
     function, given = getattr(scorer, "_score_func", None), dict(getattr(scorer, "_kwargs", None) or {})
     average, n_classes = given.pop("average", "binary"), max(task.n_outputs, 2)
     given.pop("zero_division", None)
@@ -376,3 +369,136 @@ def _matthews(tables: FloatArray) -> FloatArray:
     n = true.sum(axis=-1)
     covariance = np.asarray(n * right.sum(axis=-1) - (true * predicted).sum(axis=-1))
     return _ratio(covariance, np.sqrt((n**2 - (true**2).sum(axis=-1)) * (n**2 - (predicted**2).sum(axis=-1))))
+
+
+# ------------------------------------------------------------------------------- scores by name
+
+# Names with evidence of their own, by what the head is for.
+_OF_CLASSES = (
+    "accuracy", "neg_log_loss", "balanced_accuracy", "worst_class_accuracy", "worst_group_accuracy",
+    "worst_contradicted",
+)  # fmt: skip
+_OF_LABELS = ("accuracy", "neg_log_loss", "worst_group_accuracy")  # means over the labels
+_OF_NUMBERS = ("neg_mean_squared_error", "neg_mean_absolute_error", "worst_group_mae")
+_WITH_GROUPS = ("worst_group_accuracy", "worst_group_mae")
+_MEANS = ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error")
+# A cell of fewer samples says little about its accuracy and does not count.
+_FEWEST_CONTRADICTED = 10
+
+
+def check_scoring(scoring: Any) -> Wanted:
+    """The scores asked for, the deciding one first; names of ours have no scorer. Empty for the default of the task."""
+    if scoring is None:
+        return {}
+    if isinstance(scoring, Mapping):
+        return dict(resolve_scorers(None, scoring))
+    entries = [scoring] if isinstance(scoring, str) or callable(scoring) else scoring
+    if not isinstance(entries, Iterable) or getattr(entries, "ndim", 1) == 0:
+        raise InputTypeError(
+            f"scoring={shown(scoring)} is a {type(scoring).__name__}; expected the name of a score, or several"
+        )
+    wanted: Wanted = {}
+    for entry in entries:
+        if isinstance(entry, str) and entry in (*_OF_CLASSES, *_OF_NUMBERS):
+            wanted[entry] = None
+        elif isinstance(entry, str) and entry == "f2":
+            wanted[entry] = metrics.make_scorer(metrics.fbeta_score, beta=2)
+        elif isinstance(entry, str) or callable(entry):
+            wanted |= resolve_scorers(None, entry)
+        else:
+            raise InputTypeError(f"scoring holds {shown(entry)}; expected names of scores, or callables")
+    if not wanted:
+        raise InputError("scoring is empty; expected at least one score; leave it out for the default")
+    return wanted
+
+
+def make_scores(
+    wanted: Wanted,
+    task: HeadTask,
+    targets: Array,
+    groups: IntArray | None,
+    contradicted: Callable[[], npt.NDArray[np.bool_]],
+) -> list[MeanScore]:
+    """The scores on samples with these targets and groups, the deciding one first.
+
+    ``contradicted`` says whether most of a sample's nearest training samples have another label; called if needed.
+    """
+
+    def made(name: str, scorer: Scorer | None) -> MeanScore:
+        if scorer is not None:
+            whole = WholeScore(name, task, targets, lambda outputs, _: outputs, scorer=scorer)
+            return decision_score(name, scorer, task, targets) or whole
+        function = _function(name, task)
+        if name in _MEANS:
+            return MeanScore(name, task, targets, function)
+        cells = np.asarray(groups) if name in _WITH_GROUPS else _cells(name, task, targets, contradicted)
+        return CellScore(name, task, targets, function, cells=cells, is_worst=name != "balanced_accuracy")
+
+    return [made(name, scorer) for name, scorer in (wanted or {_default(task): None}).items()]
+
+
+def refuse_unfit(wanted: Wanted, task: HeadTask, *, has_groups: bool) -> None:
+    """Raise if a score does not fit the head, or lacks its groups."""
+    known = {"regression": _OF_NUMBERS, "multilabel": _OF_LABELS}.get(task.name, _OF_CLASSES)
+    for name, scorer in wanted.items():
+        if name in _WITH_GROUPS and not has_groups:
+            raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
+        if scorer is None and name not in known:
+            raise InputError(
+                f"scoring={name!r} does not fit a {task.name} head; expected one of {', '.join(known)}, or a "
+                "scikit-learn scorer of what it gives; choose one"
+            )
+
+
+def _default(task: HeadTask) -> str:
+    return "neg_mean_squared_error" if task.name == "regression" else "accuracy"
+
+
+def _function(name: str, task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+    if name == "neg_log_loss":
+        return log_likelihoods(task)
+    if task.name == "regression" and name != "neg_mean_squared_error":
+        return lambda outputs, targets: -np.abs(outputs - targets).mean(axis=1)
+    return task.scores
+
+
+def _cells(
+    name: str, task: HeadTask, targets: Array, contradicted: Callable[[], npt.NDArray[np.bool_]]
+) -> npt.NDArray[np.int64]:
+    """The class of each sample, or the class and whether it is contradicted; −1 for those that do not count."""
+    classes, n_classes = classes_of(targets), max(task.n_outputs, 2)
+    if name != "worst_contradicted":
+        if absent := sorted(set(range(n_classes)) - set(classes.tolist())):
+            raise InputError(
+                f"scoring={name!r} counts every class, but class {absent[0]} is absent from the validation data; "
+                "pass more data, or use accuracy"
+            )
+        return classes
+    cells = 2 * classes + contradicted()
+    counts = np.bincount(cells, minlength=2 * n_classes)
+    if not (counts >= _FEWEST_CONTRADICTED).any():
+        raise InputError(
+            f"scoring={name!r} needs {_FEWEST_CONTRADICTED} validation samples of one class that are all "
+            "contradicted, or all not; pass more data, or use accuracy"
+        )
+    return np.where(counts[cells] >= _FEWEST_CONTRADICTED, cells, -1)
+
+
+def check_groups(groups: Any, n_samples: int, *, name: str = "validation") -> npt.NDArray[np.int64]:
+    """Groups as numbers from 0."""
+    try:
+        array = np.asarray(groups)
+    except ValueError as error:
+        raise InputError(f"groups are ragged ({error}); expected one for each of {n_samples} samples") from error
+    if array.ndim != 1 or len(array) != n_samples:
+        got = f"shape {array.shape}" if array.ndim != 1 else f"{len(array)} entries"
+        raise InputError(f"groups has {got}; expected one group for each of {n_samples} {name} samples")
+    try:
+        codes, names = pd.factorize(array, sort=True)
+    except TypeError as error:
+        raise InputTypeError(f"groups cannot be sorted ({error}); expected text or numbers") from error
+    if (codes < 0).any():
+        raise InputError(f"groups lacks {(codes < 0).sum()} entries; expected a group for each sample; name it")
+    if len(names) < 2:
+        raise InputError(f"groups holds one group, {shown(names[0])}; expected at least two; leave groups out")
+    return codes.astype(np.int64)

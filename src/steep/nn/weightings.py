@@ -54,10 +54,6 @@ class ByRatio:
     def __post_init__(self) -> None:
         object.__setattr__(self, "m", check_real(self.m, name="weight_ratio", above=0.0))
 
-    def described(self) -> str:
-        """In a verdict."""
-        return f"ratio {self.m:g}"
-
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one."""
         return rescale(variation, weight_ratio=self.m)
@@ -72,10 +68,6 @@ class Balanced:
     >>> Balanced().weigh(np.zeros(4), np.array([0, 0, 0, 7])).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-
-    def described(self) -> str:
-        """In a verdict."""
-        return "class-balanced weights"
 
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one; ``variation`` is not used."""
@@ -104,10 +96,6 @@ class PseudoGroups:
     def __post_init__(self) -> None:
         if check_real(self.share, name="share", above=0.0, maximum=1.0) == 1.0:
             raise InputError("share=1.0 leaves nothing to the other samples; expected a number between 0 and 1")
-
-    def described(self) -> str:
-        """In a verdict."""
-        return f"{self.share:.0%} of each class's weight on samples that most neighbours contradict"
 
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one; ``variation`` is the disagreement of the neighbours."""
@@ -139,10 +127,6 @@ class Doubted:
     def __post_init__(self) -> None:
         check_real(self.gamma, name="gamma", above=0.0, maximum=_LARGEST_GAMMA)
 
-    def described(self) -> str:
-        """In a verdict."""
-        return f"samples by the original head's doubt, γ = {self.gamma:g}"
-
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one; ``variation`` is the doubt of the original head."""
         tilted = np.exp(self.gamma * (variation - variation.max())) / np.bincount(classes)[classes]
@@ -152,10 +136,6 @@ class Doubted:
 @dataclass(frozen=True)
 class ByGroup(Balanced):
     """Weights with the same sum for every known group: DFR."""
-
-    def described(self) -> str:
-        """In a verdict."""
-        return "group-balanced weights, as in DFR"
 
 
 ByClass = Balanced | PseudoGroups | Doubted
@@ -258,10 +238,9 @@ class FeatureSpace:
         outputs = np.empty((len(samples), task.n_outputs), dtype=samples.features.dtype)
         for number in range(part.max() + 1):
             kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
-            head = fit_head(
-                samples.rows(kept), task, np.ones(len(kept)), self.l2,
-                original=self.original, tolerance=CANDIDATE_TOLERANCE,
-            )  # fmt: skip
+            some = HeadSamples(samples.features[kept], samples.targets[kept])
+            equal, tolerance = np.ones(len(kept)), CANDIDATE_TOLERANCE
+            head = fit_head(some, task, equal, self.l2, original=self.original, tolerance=tolerance)
             outputs[asked] = head.outputs(samples.features[asked])
         return outputs
 

@@ -62,7 +62,7 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
 def _open(total: int, label: str, done: int, shown: bool | None) -> Any:
     """A tqdm bar, or None where no one watches."""
     stream, notebook = sys.stderr, in_notebook()
-    if not is_usable(stream) or not (is_watched() if shown is None else shown):
+    if stream is None or stream.closed or not (stream.isatty() or notebook if shown is None else shown):
         return None
     delay = _PATIENCE_SECONDS if shown is None else 0
     if notebook and find_spec("ipywidgets") is not None:
@@ -72,16 +72,6 @@ def _open(total: int, label: str, done: int, shown: bool | None) -> Any:
     from tqdm import tqdm  # whose bars fall silent when the terminal goes away
 
     return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=not notebook)
-
-
-def is_usable(stream: Any) -> bool:
-    """Whether anything can be written to a stream."""
-    return stream is not None and not stream.closed
-
-
-def is_watched() -> bool:
-    """Whether someone sees what goes to stderr: a terminal, or a notebook."""
-    return is_usable(sys.stderr) and (sys.stderr.isatty() or in_notebook())
 
 
 def in_notebook() -> bool:

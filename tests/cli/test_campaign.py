@@ -139,7 +139,7 @@ def test_a_file_beside_the_solver_says_it_all(here):
     ("text", "message"),
     [
         ("runs = ", "is not valid TOML"),
-        ("rnus = 3", "unknown entry 'rnus'; .*did you mean 'runs'"),
+        ("rnus = 3", "unknown entry 'rnus'; it may have store, command"),
         ('runs = "3"', "runs = '3'; expected a whole number"),
         ("runs = true", "expected a whole number"),
         ("bounds = 3", "expected a table"),

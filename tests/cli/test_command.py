@@ -49,7 +49,7 @@ def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkey
     monkeypatch.setattr(samples, "LabelledTable", lambda *_, **__: {}["lost\nkey"])
     assert main(["weight", str(table), "--target", "kind", "-m", "3"]) == 2
     error = capsys.readouterr().err
-    assert error == "steep: KeyError: 'lost\\nkey'; --debug shows where it came from\n"
+    assert error == "steep: KeyError: 'lost\\nkey'; --debug shows more\n"
 
 
 @pytest.mark.slow

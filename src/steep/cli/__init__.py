@@ -19,7 +19,7 @@ import typer
 
 from steep.cli import campaign, design, improve, surrogate, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import Terminated, has_lost_its_reader, in_shell_words, is_unicode, note, one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, in_shell_words, is_unicode, note
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -82,12 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone, as with `| head`; Typer and Rich turn that into an exit.
         if not has_lost_its_reader(end):
             raise
-        _silence_stdout()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
         return _NO_READER
     except (typer.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
     except _ParsingError as error:
-        return _fail(f"{error.format_message().rstrip('.')}; see {_help_of(error)}")
+        command = getattr(getattr(error, "ctx", None), "command_path", "steep")
+        return _fail(f"{error.format_message().rstrip('.')}; see {command} --help")
     except Exception as error:
         if is_debugging:
             traceback.print_exc()
@@ -97,20 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _help_of(error: Any) -> str:
-    return f"{getattr(getattr(error, 'ctx', None), 'command_path', 'steep')} --help"
-
-
 def _describe(error: Exception) -> str:
-    """Put it into one line; what steep did not expect comes with its kind and a way to see more."""
-    text = one_line(error)
+    """Say what is wrong; what steep did not expect comes with its kind and a way to see more."""
     if isinstance(error, SteepError):
-        return in_shell_words(text)
-    if isinstance(error, OSError):
-        return text
+        return in_shell_words(str(error))
     if isinstance(error, MemoryError):
-        return f"out of memory ({text}); use a smaller table, or close other programs"
-    return f"{type(error).__name__}: {text}; --debug shows where it came from"
+        return f"out of memory ({error}); use a smaller table, or close other programs"
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}; --debug shows more"
 
 
 def _fail(text: str) -> int:
@@ -161,10 +155,3 @@ def _open_streams() -> None:
             setattr(sys, name, nowhere)
         elif not is_unicode(stream) and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _silence_stdout() -> None:
-    """Python flushes stdout once more at exit, and would complain."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

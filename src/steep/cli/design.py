@@ -55,7 +55,9 @@ def design_command(
     frame = _frame(plan)
     write_frame(output, frame)
     if report is not None:
-        options.writer_of("design_page")(report, plan, title=f"Design of {function}")
+        from steep.report import design_page
+
+        design_page(report, plan, title=f"Design of {function}")
     figures = {
         "function": function, "output": output, "runs": len(frame), "start": int(plan.is_initial.sum()),
         "even": int((~plan.is_initial & ~plan.is_placed).sum()), "placed": int(plan.is_placed.sum()),
@@ -72,8 +74,7 @@ def design_command(
 
 def _frame(plan: Design) -> pd.DataFrame:
     """Inputs, outputs, the variation where it was measured, and which points belong to the start or are even."""
-    frame = plan.to_dataframe()
-    name = "variation"
+    frame, name = plan.to_dataframe(), "variation"
     while name in frame:
         name = f"{name}_"
     frame.insert(len(plan.domain.names) + len(plan.output_names), name, plan.variation)

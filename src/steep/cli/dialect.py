@@ -1,8 +1,4 @@
-"""How a text table is written, detected in the text itself: encoding, separator, decimal mark, and what cells hold.
-
-Where Arrow leaves text, a column is read as a whole, as dates, numbers or names, so that a date never becomes a number
-because another column has thousands separators.
-"""
+"""How a text table is written, detected in the text itself: encoding, separator, decimal mark, and columns."""
 
 from __future__ import annotations
 
@@ -37,7 +33,6 @@ _SPACES = "'’ \u00a0\u202f"
 _LOOKS_LIKE_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]|\b)")
 _DAYS = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
-_FIRST_DAY, _LAST_DAY = 19_000_101, 20_991_231
 
 
 @dataclass(frozen=True)
@@ -135,8 +130,6 @@ def _marks(texts: Sequence[str]) -> list[str]:
 
 def read_cells(column: pd.Series[Any], decimal: str = ".") -> tuple[pd.Series[Any], str | None]:
     """A column as dates, numbers or names, and a remark where that may surprise."""
-    if getattr(column.dtype, "kind", "O") == "i":
-        return _days_of_eight_digits(column), None
     if not (column.dtype == object or isinstance(column.dtype, pd.StringDtype)):
         return column, None
     codes, given = pd.factorize(column)
@@ -183,14 +176,6 @@ def _parsed(texts: list[str], form: str) -> Any:
         return pd.to_datetime(texts, format=form, utc=True).tz_localize(None)
     except (ValueError, OverflowError):
         return None
-
-
-def _days_of_eight_digits(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Whole numbers such as 20130728 as dates, if all of them are."""
-    if not len(column) or column.min() < _FIRST_DAY or column.max() > _LAST_DAY:
-        return column
-    days = pd.to_datetime(column.astype(str), format="%Y%m%d", errors="coerce")
-    return column if days.isna().any() else days
 
 
 def _mixed(texts: list[str], name: str) -> str | None:

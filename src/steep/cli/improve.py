@@ -73,7 +73,9 @@ def improve_command(
         )  # fmt: skip
     result.save(output)
     if report is not None:
-        options.writer_of("improvement_page")(report, result, title=f"Improvement of {network}")
+        from steep.report import improvement_page
+
+        improvement_page(report, result, title=f"Improvement of {network}")
     figures = _figures(result) | {"network": network, "output": output, "report": report}
     finish(figures, _lines(result, output), as_json=as_json, report=report)
 

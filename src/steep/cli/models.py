@@ -36,20 +36,11 @@ _OWN_ROWS = 2_000
 
 @dataclass(frozen=True)
 class Model:
-    """A model that decides: what the user passed to ``--model``, its name, the model, and the rows that decide."""
+    """A model that decides: its name, the model, and the rows that decide."""
 
-    option: str
     name: str
     estimator: Any
     rows: int
-
-    @property
-    def sentence(self) -> str:
-        """Which model decided, and what its weights are for."""
-        return (
-            f"Decided with {self.name} (--model {self.option}). The weights are for this model: another model may "
-            "lose by them; choose yours with --model."
-        )
 
 
 def model_of(option: str, *, is_classes: bool) -> Model:
@@ -57,7 +48,7 @@ def model_of(option: str, *, is_classes: bool) -> Model:
     if option in _KNOWN:
         name, for_classes, for_numbers, rows = _KNOWN[option]
         estimator = for_classes if is_classes else for_numbers
-        return Model(option, name or ("logistic regression" if is_classes else "ridge regression"), estimator, rows)
+        return Model(name or ("logistic regression" if is_classes else "ridge regression"), estimator, rows)
     if ":" not in option:
         raise InputError(
             f"--model {option!r} is unknown; expected one of {', '.join(_KNOWN)}, or module:name of an estimator"
@@ -78,7 +69,7 @@ def model_of(option: str, *, is_classes: bool) -> Model:
             f"--model {option!r} is a {type(found).__name__}; expected a {'classifier' if is_classes else 'regressor'} "
             "for this target; choose another model, or pass --task"
         )
-    return Model(option, type(found).__name__, found, _OWN_ROWS)
+    return Model(type(found).__name__, found, _OWN_ROWS)
 
 
 def on_some_rows(estimator: Any, share: float) -> Any:

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,9 +78,6 @@ def add(app: typer.Typer, name: str, function: Callable[..., None], example_line
     app.command(name, help=paragraphs(function.__doc__), epilog=example(example_line))(function)
 
 
-# --------------------------------------------------------------------------------- files to write
-
-
 def check_destination(
     path: Path | None,
     formats: Sequence[str] = (),
@@ -123,21 +121,8 @@ def check_page(path: Path | None, *, force: bool, option: str = "--report") -> N
         why = f"the folder {path.parent} cannot be created ({error.strerror})"
         raise InputError(f"{option} {path}: {why}; choose another one") from error
     check_destination(path, force=force, option=option)
-    writer_of("weighting_page")
-
-
-def writer_of(name: str) -> Any:
-    """The function of :mod:`steep.report` that writes a page; the package is loaded only then."""
-    try:
-        from steep import report
-    except ImportError as error:
-        raise MissingExtraError(
-            f"pages need more packages ({error}); expected the extra 'report'; run pip install 'steep[report]'"
-        ) from error
-    return getattr(report, name)
-
-
-# --------------------------------------------------------------------------------- the user's code
+    if find_spec("jinja2") is None or find_spec("matplotlib") is None:
+        raise MissingExtraError("pages need more packages; run pip install 'steep[report]'")
 
 
 def load_target(text: str, *, folder: Path | None = None) -> Any:
@@ -170,9 +155,6 @@ def _module(name: str, text: str, folder: Path) -> Any:
                 "folder of the file, or install it"
             )
         raise InputError(f"{text!r}: {why}") from error
-
-
-# --------------------------------------------------------------------------------- bounds
 
 
 def parse_bounds(text: str | None) -> dict[str, Axis]:

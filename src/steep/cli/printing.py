@@ -1,7 +1,4 @@
-"""What the command says: the result on stdout, notes on stderr, and nothing that a terminal could take for orders.
-
-With ``--json`` the result is one JSON object and the only thing on stdout.
-"""
+"""What the command says: the result on stdout, notes on stderr, and nothing that a terminal could take for orders."""
 
 from __future__ import annotations
 

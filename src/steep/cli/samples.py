@@ -91,12 +91,15 @@ def read_samples(
 ) -> LabelledTable:
     """Read a labelled table; the parameters are the options of the same names."""
     drop, keep = drop or (), keep or ()
-    n_bytes = path.stat().st_size if path.is_file() else 0
-    if n_bytes > _LARGE:
-        note(f"reading {n_bytes / 1e6:,.0f} MB …")
+    if path.is_file() and path.stat().st_size > _LARGE:
+        note(f"reading {path} …")
     table = open_table(path, decimal=decimal)
-    for name in (target, *keep, *drop, *([] if groups is None else [groups])):
-        _check_known(name, table)
+    asked = (target, *keep, *drop, *([] if groups is None else [groups]))
+    for name in (name for name in asked if name not in table.names):
+        close = difflib.get_close_matches(name, table.names, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        shown = ", ".join(table.names[:20]) + (", …" if len(table.names) > 20 else "")
+        raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}{meant}")
     if target in drop or target == groups:
         raise InputError(f"{target!r} is the target and cannot be dropped or grouped by; leave one of them out")
     if twins := sorted({name for name in table.names if table.names.count(name) > 1} - set(drop)):
@@ -127,15 +130,6 @@ def read_samples(
         if name == target or name in frame:
             note(remark)
     return LabelledTable(table, frame, y, named, read_as, rows, [*dict.fromkeys(drop), *left_out], ids)
-
-
-def _check_known(name: str, table: Table) -> None:
-    if name in table.names:
-        return
-    close = difflib.get_close_matches(name, table.names, n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
-    shown = ", ".join(table.names[:20]) + (", …" if len(table.names) > 20 else "")
-    raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}{meant}")
 
 
 def _read_labels(column: pd.Series[Any], task: Any) -> tuple[pd.Series[Any], str]:

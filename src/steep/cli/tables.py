@@ -1,7 +1,6 @@
-"""Tables in memory: CSV, Parquet, Feather and Excel.
+"""Tables in memory, read by Arrow and pandas; what goes through unchanged is kept as it came.
 
-Arrow and pandas read the files. What goes through unchanged is kept as it came: the text of a CSV file, where ``00002``
-stays ``00002`` and ``NA`` stays ``NA``, or the Arrow table of a Parquet or Feather file.
+That is the text of a CSV file, where ``00002`` and ``NA`` stay, or the Arrow table of a Parquet or Feather file.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from steep.exceptions import InputError, SteepError, StorageError
 
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".data")
 _EXCEL = (".xlsx", ".xls", ".ods")
-_OTHER = (".json", ".jsonl", ".npz", ".npy", ".arff", ".db")
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,6 @@ class Table:
         return frame
 
 
-# ------------------------------------------------------------------------------------- reading
-
-
 @contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
     """Say in one line what is wrong with a file: every reader has errors of its own."""
@@ -151,8 +146,6 @@ def open_table(path: Path, *, decimal: str | None = None) -> Table:
 
 def _open(path: Path, decimal: str | None) -> Table:
     suffix = path.suffix.lower()
-    if suffix in _OTHER:
-        raise InputError(f"{path} is not a table; expected CSV, Parquet, Feather or Excel; save it as CSV or Parquet")
     head = b""
     if suffix not in (*_TEXT, *_EXCEL, ".gz", ".zip") and path.is_file():  # pipes can be read only once: they are text
         with path.open("rb") as file:
@@ -232,14 +225,11 @@ def _from_arrow(path: Path, kind: str) -> Table:
 
 def _from_excel(path: Path) -> Table:
     with _reading(path, "a spreadsheet and a package that reads it, such as openpyxl"):
-        found = pd.read_excel(path, header=None)
-    header: Any = found.iloc[0] if len(found) else []
-    names = tuple("" if pd.isna(name) else str(name).strip() for name in header)
-    cells = [
-        found[place].iloc[1:].reset_index(drop=True).infer_objects().rename(name) for place, name in enumerate(names)
-    ]
-    read = [read_cells(column) for column in cells]
-    remarks = {name: remark for name, (_, remark) in zip(names, read, strict=True) if remark is not None}
+        found = pd.read_excel(path)
+    columns = [found.iloc[:, place].rename(str(name).strip()) for place, name in enumerate(found.columns)]
+    read = [read_cells(column) for column in columns]
+    remarks = {str(column.name): remark for column, remark in read if remark is not None}
+    names = tuple(str(column.name) for column in columns)
     return Table(path, names, [column for column, _ in read], "the first sheet of a spreadsheet", remarks)
 
 
@@ -257,9 +247,6 @@ def _unpacked(path: Path) -> bytes:
                 f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack it"
             )
         return archive.read(names[0])
-
-
-# ------------------------------------------------------------------------------------- writing
 
 
 def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntArray | None = None) -> None:
@@ -302,14 +289,6 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
         write_whole(path, lambda temporary: frame.to_csv(temporary, index=False))
     else:
         _write_arrow(path, _to_arrow(frame))
-
-
-def write_column(path: Path, name: str, values: Any) -> None:
-    """Write one column without the table."""
-    if path.suffix.lower() == ".npy":
-        write_whole(path, lambda temporary: np.save(temporary, values))
-    else:
-        write_frame(path, pd.DataFrame({name: values}))
 
 
 def _to_arrow(frame: pd.DataFrame) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,18 +74,20 @@ def weight_command(
     if _WEIGHTS in samples.table.names and not force and output.suffix.lower() not in _ALONE:
         raise InputError(f"{table} has a column {_WEIGHTS!r} already; rename it, or pass --force to replace it")
     if weight_ratio is None:
-        found = _by_evidence(samples, model, scoring=scoring, n_neighbors=n_neighbors, measure=measure)
+        how = {"scoring": scoring, "n_neighbors": n_neighbors, "measure": measure}
+        weights, verdict, done = _by_evidence(samples, model, **how)
     else:
-        found = _by_ratio(samples, weight_ratio, n_neighbors=n_neighbors, measure=measure)
-    weights, verdict = found.weights, found.verdict or _UNTESTED
+        weights, verdict, done = _by_ratio(samples, weight_ratio, n_neighbors=n_neighbors, measure=measure)
     _write(output, samples, weights)
     if report is not None:
-        options.writer_of("weighting_page")(
+        from steep.report import weighting_page
+
+        weighting_page(
             report, X=samples.X, y=samples.y.astype(str if samples.task == "classification" else float),
             weights=weights, target=target, verdict=verdict, title=f"Weights of {table}",
         )  # fmt: skip
     effective = effective_samples(weights)
-    figures = samples.figures() | found.figures | {
+    figures = samples.figures() | done | {
         "smallest_weight": weights.min(), "largest_weight": weights.max(), "effective_samples": effective,
         "output": output, "report": report,
     }  # fmt: skip
@@ -111,41 +113,33 @@ def _default_output(table: Path) -> Path:
 def _write(output: Path, samples: LabelledTable, weights: FloatArray) -> None:
     """Write a weight for every row of the table; rows without a label get none."""
     import numpy as np
+    import pandas as pd
 
-    from steep.cli.tables import write_column, write_table
+    from steep._files import write_whole
+    from steep.cli.tables import write_frame, write_table
 
     column = np.full(samples.table.n_rows, np.nan)
     column[samples.rows] = weights
-    if output.suffix.lower() in _ALONE:
-        write_column(output, _WEIGHTS, column)
+    if output.suffix.lower() == ".npy":
+        write_whole(output, lambda temporary: np.save(temporary, column))
+    elif output.suffix.lower() == ".txt":
+        write_frame(output, pd.DataFrame({_WEIGHTS: column}))
     else:
         write_table(output, samples.table, {_WEIGHTS: column})
 
 
-# ------------------------------------------------------------------------------------- computing
-
-
-@dataclass(frozen=True)
-class WeightedRows:
-    """Weights of the rows that have a label, what was done, and what the evidence says."""
-
-    weights: FloatArray
-    figures: dict[str, Any] = field(default_factory=dict)
-    verdict: Any = None
-
-
-def _by_ratio(samples: LabelledTable, weight_ratio: float, **given: Any) -> WeightedRows:
-    """The weights of :func:`steep.sample_weights` for one m."""
+def _by_ratio(samples: LabelledTable, weight_ratio: float, **given: Any) -> tuple[FloatArray, Any, dict[str, Any]]:
+    """The weights of :func:`steep.sample_weights` for one m, a verdict, and what was done."""
     from steep import sample_weights
 
     how = {"weight_ratio": weight_ratio} | {name: value for name, value in given.items() if value is not None}
     stage(f"comparing {len(samples):,} rows with their neighbours", len(samples))
-    return WeightedRows(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
+    return sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), _UNTESTED, how
 
 
 def _by_evidence(
-    samples: LabelledTable, option: str, *, scoring: str | None, n_neighbors: int | None, measure: str | None
-) -> WeightedRows:
+    samples: LabelledTable, option: str, *, scoring: Any, n_neighbors: Any, measure: Any
+) -> tuple[FloatArray, Any, dict[str, Any]]:
     """Weights that held-out folds of a model choose; in a large table some rows decide for all."""
     import numpy as np
 
@@ -181,7 +175,11 @@ def _by_evidence(
         "model": option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,
         "gain_interval": [interval.low, interval.high], "verdict": str(search.verdict_), "deciding_rows": n_rows,
     }  # fmt: skip
-    return WeightedRows(weights, figures, replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}"))
+    sentence = (
+        f"{search.verdict_} Decided with {model.name} (--model {option}). The weights are for this model: another "
+        "model may lose by them; choose yours with --model."
+    )
+    return weights, replace(search.verdict_, sentence=sentence), figures
 
 
 def _not_fitted(name: str, scoring: str | None, error: Exception) -> InputError:

@@ -1,7 +1,4 @@
-"""``steep campaign import``, ``correct``, ``retry``, ``forget`` and ``events``: what is recorded is changed.
-
-Nothing is erased: each change is an event with its reason.
-"""
+"""``steep campaign import``, ``correct``, ``retry``, ``forget`` and ``events``: what is recorded, and its changes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from steep.cli.campaign import settings as campaigns
 from steep.cli.campaign.settings import Settings
 from steep.cli.campaign.status import describe_status
 from steep.cli.printing import aside, finish, following, note
-from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
@@ -86,7 +86,9 @@ def run_command(
         reason = [f"  stopped early: {campaign.stop_reason}"] if campaign.stop_reason else []
         figures, lines = describe_status(campaign.status())
         if report is not None:
-            options.writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
+            from steep.report import campaign_page
+
+            campaign_page(report, campaign, title=f"Campaign {settings.store}")
     figures |= {"report": report, "stop_reason": campaign.stop_reason}
     finish(figures, [*lines, *reason], as_json=as_json, report=report)
 
@@ -133,10 +135,11 @@ def program_of(settings: Settings, names: tuple[str, ...]) -> Any:
     from steep.campaign import command_simulator
 
     with contextlib.chdir(settings.folder):
+        decks = {name: Path(path).read_text(encoding="utf-8") for name, path in (settings.templates or {}).items()}
         program = command_simulator(
             _located(str(settings.command), settings.folder), outputs=settings.outputs, file=settings.file,
             timeout=settings.timeout, input=settings.stdin, rejects=settings.rejects, keep=settings.keep,
-            templates=_templates(settings),
+            templates=decks,
         )  # fmt: skip
     if set(program.names) != set(names):
         braced = ", ".join(f"{{{name}}}" for name in program.names) or "no input"
@@ -145,19 +148,6 @@ def program_of(settings: Settings, names: tuple[str, ...]) -> Any:
             "rename them, put them in, or leave them out"
         )
     return program
-
-
-def _templates(settings: Settings) -> dict[str, str]:
-    """Input decks by the name they get in the folder of a run."""
-    found = {}
-    for name, path in (settings.templates or {}).items():
-        try:
-            found[name] = (settings.folder / str(path)).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise StorageError(
-                f"template {path} cannot be read ({error}); expected a text file; check its name"
-            ) from error
-    return found
 
 
 def _located(command: str, folder: Path) -> list[str]:

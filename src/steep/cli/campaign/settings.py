@@ -6,7 +6,6 @@ A constraint is text, ``constraint = "u0 * t <= 5"``, or a Python function of X 
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
@@ -115,19 +114,16 @@ def _check(path: Path, entries: dict[str, Any]) -> None:
     known = {f.name: _KINDS[str(f.type).removesuffix(" | None")] for f in fields(Settings) if f.name != "folder"}
     for name, value in entries.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(known)}"
-            raise InputError(f"{path} has an unknown entry {name!r}; {meant}")
+            raise InputError(f"{path} has an unknown entry {name!r}; it may have {', '.join(known)}")
         words, kinds = known[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InputError(f"{path} has {name} = {value!r}; expected {words}")
 
 
 def _existing(path: Path) -> Path:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; expected the file of a campaign; name it")
-    if not path.exists():
-        raise InputError(f"{path} does not exist; expected the file of a campaign; start one with steep campaign run")
+    if path.is_dir() or not path.exists():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {what}; expected the file of a campaign; start one with steep campaign run")
     return path
 
 

@@ -6,9 +6,8 @@ import contextlib
 import time
 from dataclasses import asdict
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +27,7 @@ _FOLLOW = "Follow it until it ends; Ctrl-C ends the watching, not the campaign."
 _ATTEMPTS = "Write every failed attempt to this file: .csv or .parquet."
 _RUNS = "File: .csv, .parquet, .feather or .arrow; default STORE.csv."
 _PAGE = "The page; default STORE.html."
+State = Literal["all", "done", "pending", "failed"]
 
 
 def status_command(
@@ -44,8 +44,7 @@ def status_command(
     settings = settings_of(store)
     with read_campaign(store, warns=False) as campaign:
         if not watch:
-            figures, lines = describe_status(campaign.status())
-            finish(figures, lines, as_json=as_json)
+            finish(*describe_status(campaign.status()), as_json=as_json)
             return
         show, is_running = following(as_json=as_json), True
         with contextlib.suppress(KeyboardInterrupt):  # a clean end as well
@@ -62,18 +61,14 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     figures = asdict(status) | {"state": _state(status)}
     of = f" of {status.budget:,}" if status.budget is not None else ""
     counts = [f"{status.n_done:,}{of} runs done", f"{status.n_running:,} running"]
-    if status.n_queued:
-        counts.append(f"{status.n_queued:,} in the queue of SLURM")
-    if status.n_leased:
-        counts.append(f"{status.n_leased:,} leased")
-    if status.n_waiting:
-        counts.append(f"{status.n_waiting:,} waiting to be made again")
-    counts.append(f"{status.n_failed:,} failed")
+    kinds = {"in the queue of SLURM": status.n_queued, "leased": status.n_leased}
+    kinds["waiting to be made again"] = status.n_waiting
+    counts += [*(f"{n:,} {words}" for words, n in kinds.items() if n), f"{status.n_failed:,} failed"]
     lines = [f"{status.storage}: {_state(status)}", "  " + ", ".join(counts)]
     if status.rate > 0:
         is_known = status.is_running and status.seconds_left >= 0
         left = f", {timedelta(seconds=round(status.seconds_left))} left" if is_known else ""
-        lines.append(f"  {_rate(status.rate)}{left}")
+        lines.append(f"  {60 * status.rate:.3g} runs a minute{left}")
     if status.n_failed:
         lines.append(f"  steep campaign failures {status.storage} shows why runs failed")
     return figures, lines
@@ -88,12 +83,6 @@ def _state(status: Status) -> str:
         "interrupted": "interrupted; the same command resumes", "stopped": "stopped early, as it was asked to",
     }  # fmt: skip
     return words.get(status.outcome, "not started")
-
-
-def _rate(rate: float) -> str:
-    if rate >= 1:
-        return f"{rate:.3g} runs a second"
-    return f"{60 * rate:.3g} runs a minute" if rate >= 1 / 60 else f"{3600 * rate:.3g} runs an hour"
 
 
 def failures_command(
@@ -139,32 +128,23 @@ def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path |
     return [*lines, *([f"{output}: all of them"] if output is not None else [])]
 
 
-class State(StrEnum):
-    """Which runs."""
-
-    all = "all"
-    done = "done"
-    pending = "pending"
-    failed = "failed"
-
-
 def export_command(
     store: Store = DEFAULT,
     output: Annotated[Path | None, typer.Option("--output", "-o", help=_RUNS)] = None,
-    state: Annotated[State, typer.Option("--state", help="Which runs.")] = State.all,
+    state: Annotated[State, typer.Option("--state", help="Which runs.")] = "all",
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
     from steep.cli.tables import write_frame
 
-    output = settings_of(store).store.with_suffix(".csv") if output is None else output
-    options.check_destination(output, options.FRAMES, inputs=[settings_of(store).store], force=force)
+    path = settings_of(store).store
+    output = path.with_suffix(".csv") if output is None else output
+    options.check_destination(output, options.FRAMES, inputs=[path], force=force)
     with read_campaign(store) as campaign:
         frame = campaign.to_dataframe()
-    marks = [name for name in frame.columns if name.rstrip("_") == "state"]
-    if state is not State.all:
-        frame = frame[frame[marks[-1]] == state.value]
+    mark = [name for name in frame.columns if name.rstrip("_") == "state"][-1]
+    frame = frame if state == "all" else frame[frame[mark] == state]
     write_frame(output, frame)
     figures = {"output": output, "runs": len(frame), "columns": list(map(str, frame.columns))}
     finish(figures, [f"{output}: {len(frame):,} runs, {len(frame.columns)} columns"], as_json=as_json)
@@ -179,6 +159,8 @@ def page_command(
     as_json: options.Json = False,
 ) -> None:
     """Write a page about a campaign, one HTML file that needs nothing else; with --watch it is replaced whole."""
+    from steep.report import campaign_page
+
     settings = settings_of(store)
     output = settings.store.with_suffix(".html") if output is None else output
     options.check_page(output, force=force)
@@ -186,7 +168,7 @@ def page_command(
         is_running = True
         while is_running:
             began, status = time.monotonic(), campaign.status()
-            options.writer_of("campaign_page")(output, campaign, title=None)
+            campaign_page(output, campaign)
             if is_running := watch and status.is_running:
                 # A page may take longer than the interval: it never takes more than half of the time.
                 time.sleep(max(interval, time.monotonic() - began))

@@ -75,13 +75,8 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
     if output is not None:
         write_frame(output, frame)
     lines = [f"{output}: {len(frame):,} points, yours until {expires[0]}"]
-    figures = {
-        "storage": campaign.journal.path,
-        "output": output,
-        "asked": len(frame),
-        "runs": frame.to_dict("records"),
-    }
-    finish(figures, lines, as_json=as_json)
+    figures = {"output": output, "asked": len(frame), "runs": frame.to_dict("records")}
+    finish({"storage": campaign.journal.path, **figures}, lines, as_json=as_json)
 
 
 def tell_command(
@@ -123,9 +118,7 @@ def tell_command(
     )
     finish(figures, [line], as_json=as_json)
     if rejected:
-        first, why = next(iter(rejected.items()))
-        more = f", and {len(rejected) - 1} more above" if len(rejected) > 1 else ""
-        raise InputError(f"{len(rejected)} of {len(given)} tables were not recorded: {first}: {why}{more}")
+        raise InputError(f"{len(rejected)} of {len(given)} tables were not recorded: {', '.join(rejected)}; see above")
 
 
 def _tell_tables(campaign: Campaign, tables: list[Path], retries: int) -> dict[str, str]:

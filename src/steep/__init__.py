@@ -29,39 +29,12 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Adaptive",
-    "Box",
-    "Campaign",
-    "Category",
-    "Design",
-    "Even",
-    "Integer",
-    "Log",
-    "Rescaling",
-    "SteepError",
-    "SteepWarning",
-    "Surrogate",
-    "Suspects",
-    "Taylor",
-    "Variance",
-    "VarianceWeighted",
-    "VarianceWeightedCV",
-    "VariationSampler",
-    "WeightSearch",
-    "WeightedGaussianMixture",
-    "command_simulator",
-    "design",
-    "emulate",
-    "hybrid",
-    "neighbor_graph",
-    "neighbor_variance",
-    "perturbation_variance",
-    "rescale",
-    "sample_weights",
-    "surprise_variation",
-    "suspects",
-    "taylor_variation",
-]
+    "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
+    "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
+    "VariationSampler", "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "emulate",
+    "hybrid", "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
+    "surprise_variation", "suspects", "taylor_variation",
+]  # fmt: skip
 
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
 _HOMES = {

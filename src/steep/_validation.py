@@ -200,39 +200,39 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         if isinstance(values, np.ndarray) and values.dtype.kind in "US":
             values = values.astype(np.float64)  # numbers written as text are numbers
         array = check_array(
-            values,
-            dtype="numeric",
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name=name,
-        )
+            values, dtype="numeric", ensure_2d=False, allow_nd=True, ensure_all_finite=False, ensure_min_samples=0,
+            ensure_min_features=0, input_name=name,
+        )  # fmt: skip
         if array.dtype.kind in "mM":
             raise TypeError(f"dtype {array.dtype}")
         return np.asarray(array, dtype=None if array.dtype in (np.float32, np.float64) else np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise _non_numeric(name, error) from error
+        if str(error).startswith("Complex data"):
+            raise InputError(
+                f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
+            ) from error
+        # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(
+            f"{name} is not numeric ({one_line(error)}); expected real numbers; encode text, categories and dates first"
+        ) from error
 
 
 def refuse_masked(values: Any, name: str) -> None:
     """Reject values that are masked, also in lists of them."""
-    n_masked, n = _count_masked(values)
+
+    def count(entry: Any, depth: int = 3) -> tuple[int, int]:
+        """Entries that are masked, and all."""
+        if isinstance(entry, np.ma.MaskedArray):
+            return int(np.ma.getmaskarray(entry).sum()), entry.size
+        inside = [count(part, depth - 1) for part in entry] if depth and isinstance(entry, list | tuple) else [(0, 1)]
+        return sum(n_masked for n_masked, _ in inside), sum(n for _, n in inside)
+
+    n_masked, n = count(values)
     if n_masked:
         raise InputError(
             f"{name} is masked at {n_masked} of {n} entries; expected a value everywhere; fill them or drop those rows"
         )
-
-
-def _count_masked(values: Any, depth: int = 3) -> tuple[int, int]:
-    """Entries that are masked, and all."""
-    if isinstance(values, np.ma.MaskedArray):
-        return int(np.ma.getmaskarray(values).sum()), values.size
-    if not depth or not isinstance(values, list | tuple):
-        return 0, 1
-    counts = [_count_masked(entry, depth - 1) for entry in values]
-    return sum(count[0] for count in counts), sum(count[1] for count in counts)
 
 
 def one_line(error: BaseException) -> str:
@@ -248,16 +248,6 @@ def shown(value: Any) -> str:
     except Exception as error:  # an object that cannot even be shown is still named
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
-
-
-def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
-    if str(error).startswith("Complex data"):
-        return InputError(f"{name} is complex. Complex data not supported: need real numbers; pass its real part")
-    message = (
-        f"{name} is not numeric ({one_line(error)}); expected real numbers; encode text, categories and dates first"
-    )
-    # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
-    return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
 
 
 def _check_finite(array: FloatArray, name: str) -> None:
@@ -286,7 +276,11 @@ def refuse_large(data: Any, name: str) -> None:
     """Reject a Dask collection or the path of a file where data in memory are expected."""
     if is_collection(data):
         got, instead = f"a Dask {type(data).__name__}", f"pass {name}.compute() if it fits"
-    elif isinstance(data, PathLike) or (isinstance(data, str) and _is_path(data)):
+    elif isinstance(data, PathLike) or (
+        isinstance(data, str)
+        and len(data) < 4_096
+        and (data.endswith((".npy", ".parquet", ".pq")) or Path(data).is_dir())
+    ):
         got, instead = f"the path {str(data)!r}", "load the file and pass what it holds"
     else:
         return
@@ -294,7 +288,3 @@ def refuse_large(data: Any, name: str) -> None:
         f"{name} is {got}; expected data in memory; {instead}, or call neighbor_variance or sample_weights "
         "of steep.dask"
     )
-
-
-def _is_path(text: str) -> bool:
-    return len(text) < 4_096 and (text.endswith((".npy", ".parquet", ".pq")) or Path(text).is_dir())

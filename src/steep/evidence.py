@@ -20,15 +20,13 @@ and the 95 % quantile of the largest |t|, which holds for all candidates at once
 
 n_test/n_train is 0 for held-out samples and seeds, which are independent.
 
-**The best of many looks better than it is.** The gain of the chosen candidate is too high because it was the largest,
-and because it is only reported if it is significant. The rule is therefore applied to simulated scores, in which every
-candidate has its observed gain as its true one and only the noise is new (the differences from the mean, with random
-signs, as wide as the interval's error):
+**The best of many looks better than it is**, because it was the largest and because it is only reported if it is
+significant. So the rule is applied to simulated scores, in which every candidate has its observed gain as its true one
+and only the noise is new (the differences from the mean, with random signs, as wide as the interval's error):
 
     g*_c = gain_c + noise_c        overshoot = mean of noise_c over the simulations, c the candidate chosen in each
 
-Simulations in which nothing is chosen are left out. The gain to state is gain − overshoot, or zero
-(:meth:`Evidence.stated`).
+The gain to state is gain − overshoot, or zero (:meth:`Evidence.stated`); simulations that choose nothing are left out.
 
 A score that is not a mean over units (F1, the accuracy of the worst group) has no d_cj. The samples are drawn again
 with replacement instead, the same draws for every candidate: t_c = gain_c / sd_b d*_cb, and its largest value under "no
@@ -106,13 +104,9 @@ class Evidence:
 
 
 def weigh_evidence(
-    differences: FloatArray,
-    test_ratio: float,
-    confidence: float,
-    generator: np.random.Generator,
-    *,
+    differences: FloatArray, test_ratio: float, confidence: float, generator: np.random.Generator, *,
     every_sign: bool = True,
-) -> Evidence:
+) -> Evidence:  # fmt: skip
     """Choose a candidate, or none, from its paired differences to the control, ``(n_candidates, n_units)``.
 
     A dropped candidate has NaN in the units it missed; each needs two. ``test_ratio`` is n_test/n_train, 0 where units
@@ -142,13 +136,9 @@ def weigh_evidence(
 
 
 def _decided(
-    gains: FloatArray,
-    t: FloatArray,
-    bound: float,
-    running: npt.NDArray[np.bool_],
-    simulate: Callable[[], tuple[FloatArray, FloatArray]],
-    **figures: Any,
-) -> Evidence:
+    gains: FloatArray, t: FloatArray, bound: float, running: npt.NDArray[np.bool_],
+    simulate: Callable[[], tuple[FloatArray, FloatArray]], **figures: Any,
+) -> Evidence:  # fmt: skip
     """Which candidates count, and the best of them; ``simulate`` gives noise and errors of simulated gains."""
     counts = (t > bound) & (gains > 0) & running
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
@@ -331,19 +321,18 @@ class Score:
             return f"changes {self.title}{on} by an unknown amount (the 95 % interval is wider than its range)"
         if control is not None:
             interval = self.within(interval, control)
-        if interval.mean == 0:
-            return f"leaves {self.title} as it is{on} ({self._interval(interval, 1)})"
         better = interval.mean > 0
+        sign = self.factor if interval.mean >= 0 else -self.factor
+        low, high = sorted((sign * interval.low, sign * interval.high))
+        doubt = "" if interval.excludes_zero else ", which includes 0"
+        ends = f"95 % interval {low:z.3g} to {high:z.3g}{doubt}"  # z: zero has no sign
+        if interval.mean == 0:
+            return f"leaves {self.title} as it is{on} ({ends})"
         verb = "lowers" if self.is_error == better else "raises"
         amount = f"{abs(self.factor * interval.mean):.3g}{self.unit}"
         part = 100 * abs(interval.mean / control) if control and not self.unit else 0.0
         share = f"{part:,.0f} %; " if part >= 100 else f"{part:.2g} %; " if part else ""
-        return f"{verb} {self.title} by {amount}{on} ({share}{self._interval(interval, 1 if better else -1)})"
-
-    def _interval(self, interval: Interval, sign: int) -> str:
-        low, high = sorted((sign * self.factor * interval.low, sign * self.factor * interval.high))
-        doubt = "" if interval.excludes_zero else ", which includes 0"
-        return f"95 % interval {low:z.3g} to {high:z.3g}{doubt}"  # z: zero has no sign
+        return f"{verb} {self.title} by {amount}{on} ({share}{ends})"
 
 
 _POINTS: dict[str, Any] = {"factor": 100.0, "unit": " points", "least": 0.0, "most": 1.0}

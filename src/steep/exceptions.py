@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from functools import partial
 
 _HERE = os.path.dirname(__file__) + os.sep
 # Libraries a call of ours may come back through: scikit-learn's wrappers, joblib's batches, context managers.
@@ -62,15 +61,7 @@ class UnsupportedEstimatorError(SteepError, TypeError):
 
 
 class AcceptanceError(SteepError, RuntimeError):
-    """Too few of the points drawn fell inside the domain: a share of ``acceptance_rate``."""
-
-    def __init__(self, message: str, *, acceptance_rate: float) -> None:
-        super().__init__(message)
-        self.acceptance_rate = acceptance_rate
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Executors send errors by pickling them.
-        return partial(AcceptanceError, acceptance_rate=self.acceptance_rate), (str(self),)
+    """Too few of the points drawn fell inside the domain."""
 
 
 class MissingExtraError(SteepError, ImportError):

@@ -17,7 +17,7 @@ from sklearn import metrics
 from sklearn.metrics import check_scoring, get_scorer, make_scorer
 
 from steep._sklearn import is_own_score, scored_predictions
-from steep._validation import FloatArray, check_numbers, check_real, check_sample_weight, check_vector
+from steep._validation import FloatArray, check_numbers, check_sample_weight, check_vector
 from steep.exceptions import InputError, InputTypeError
 
 Scorer = Callable[..., float]
@@ -92,9 +92,7 @@ def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
         return {getattr(scoring, "__name__", "score"): scoring}
     if isinstance(scoring, Mapping):
         scorers = {str(name): _named_scorer(scorer) for name, scorer in scoring.items()}
-    elif (
-        isinstance(scoring, Iterable) and getattr(scoring, "ndim", None) != 0
-    ):  # an array without dimensions is not one
+    elif isinstance(scoring, Iterable) and getattr(scoring, "ndim", None) != 0:  # an array of no dimension is a scalar
         scorers = {getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring}
     else:
         raise _unknown_scorer(scoring)
@@ -108,13 +106,10 @@ def _named_scorer(scorer: Any) -> Scorer:
         return scorer  # type: ignore[no-any-return]
     if not isinstance(scorer, str):
         raise _unknown_scorer(scorer)
-    if scorer in WORST_CASE:
-        return WORST_CASE[scorer]
     try:
-        found: Scorer = get_scorer(scorer)
+        return WORST_CASE[scorer] if scorer in WORST_CASE else get_scorer(scorer)
     except ValueError as error:
         raise _unknown_scorer(scorer) from error
-    return found
 
 
 def _unknown_scorer(scorer: Any) -> InputError:
@@ -123,30 +118,30 @@ def _unknown_scorer(scorer: Any) -> InputError:
     )
 
 
-def mean_interval(scores: Any, *, confidence: float = 0.95) -> Interval:
-    """Mean over repeats with Student's confidence interval.
+def mean_interval(scores: Any, *, name: str = "scores") -> Interval:
+    """Mean over repeats with Student's interval at 95 %.
 
     Examples
     --------
     >>> print(mean_interval([1.0, 2.0, 3.0]))
     2 ± 2.5
     """
-    values = _sample(scores, "scores")
-    confidence = check_real(confidence, name="confidence", above=0.0, maximum=1 - 1e-12)
+    values = check_vector(scores, name=name)
+    if values.size < 2:
+        raise InputError(f"{name} has {values.size} value; expected at least 2 repeats for an interval; run more")
     mean = float(values.mean())
-    standard_error = float(values.std(ddof=1) / np.sqrt(values.size))
-    half = float(stats.t.ppf((1 + confidence) / 2, values.size - 1)) * standard_error
+    half = float(stats.t.ppf(0.975, values.size - 1)) * float(values.std(ddof=1) / np.sqrt(values.size))
     return Interval(mean, mean - half, mean + half, values.size)
 
 
-def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Interval:
+def paired_interval(baseline: Any, new: Any) -> Interval:
     """Interval of the mean difference ``new − baseline`` over paired repeats (same seed, same split)."""
-    first, second = _sample(baseline, "baseline"), _sample(new, "new")
+    first, second = check_vector(baseline, name="baseline"), check_vector(new, name="new")
     if first.size != second.size:
         raise InputError(
             f"baseline has {first.size} scores and new {second.size}; expected pairs, one of each per repeat"
         )
-    return mean_interval(second - first, confidence=confidence)
+    return mean_interval(second - first, name="baseline")
 
 
 def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
@@ -156,13 +151,6 @@ def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
     if scores is not None:
         largest = max(largest, float(np.nanmax(np.abs(np.asarray(scores, dtype=np.float64)), initial=0.0)))
     return np.where(np.abs(values) < 1e-12 * largest, 0.0, values)
-
-
-def _sample(scores: Any, name: str) -> FloatArray:
-    values = check_vector(scores, name=name)
-    if values.size < 2:
-        raise InputError(f"{name} has {values.size} value; expected at least 2 repeats for an interval; run more")
-    return values
 
 
 def difference(y_true: Any, y_pred: Any) -> FloatArray:

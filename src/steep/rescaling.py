@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, check_choice, check_real, check_vector, shown
 from steep.exceptions import InputTypeError
@@ -25,9 +24,6 @@ WEIGHT_RATIO = 1.5
 # Variation is a sum of squares over k neighbours: about k times 2⁻⁵³ of it is rounding. Differences below this share of
 # it would need k in the millions to be that, and are far too small to weight samples by.
 _ROUNDING = 2.0**-30
-
-Method = Literal["minmax", "max"]
-Normalize = Literal["mean", "sum"] | None
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,9 @@ class Rescaling:
     array([1., 3., 3.])
     """
 
-    method: Method = "minmax"
+    method: Literal["minmax", "max"] = "minmax"
     clip: float | None = None
-    normalize: Normalize = "mean"
+    normalize: Literal["mean", "sum"] | None = "mean"
 
     def __post_init__(self) -> None:
         check_choice(self.method, name="method", choices=("minmax", "max"))
@@ -106,31 +102,23 @@ def rescale_pairs(
     limits = {"minimum": SMALLEST_NUMBER, "maximum": LARGEST_NUMBER}
     ratios = np.array([check_real(ratio, name="weight_ratio", above=0.0, **limits) for _, ratio in pairs])
     if rescaling.clip is not None:
-        values = _clipped(values, rescaling.clip)
-    share = _unit_range(level(values), rescaling.method)
+        ceiling = np.quantile(values, rescaling.clip, axis=1)
+        # Where more than this share is flat the quantile is zero, and nothing would be left to see.
+        values = np.minimum(values, np.where(ceiling > 0, ceiling, values.max(axis=1))[:, None])
+    values = level(values)
+    low = values.min(axis=1, keepdims=True) if rescaling.method == "minmax" else 0.0
+    spread = values.max(axis=1, keepdims=True) - low
+    # Between 0 and 1; 0 where there is nothing to tell apart.
+    share = np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
     places = np.array([place for place, _ in pairs], dtype=np.intp)
-    weights = share[places]
-    for row, ratio in zip(weights, ratios, strict=True):
-        row[:] = raw_weights(row, ratio)
+    weights = np.stack([raw_weights(share[place], ratio) for place, ratio in zip(places, ratios, strict=True)])
     if rescaling.normalize is None:
         return weights
-    equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
-    return _normalized(weights, equal, rescaling.normalize)
-
-
-def _clipped(values: FloatArray, share: float) -> FloatArray:
-    ceiling = np.quantile(values, share, axis=1)
-    # Where more than this share is flat the quantile is zero, and nothing would be left to see.
-    ceiling = np.where(ceiling > 0, ceiling, values.max(axis=1))
-    return np.minimum(values, ceiling[:, None])
-
-
-def _normalized(weights: FloatArray, equal: npt.NDArray[np.bool_], normalize: Normalize) -> FloatArray:
-    """Rows of mean one, or of sum one; in place."""
     totals = weights.sum(axis=1, keepdims=True)
-    weights /= totals if normalize == "sum" else totals / weights.shape[1]
+    weights /= totals if rescaling.normalize == "sum" else totals / weights.shape[1]
     # Equal weights are exactly equal, not equal up to rounding.
-    weights[equal] = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
+    equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
+    weights[equal] = 1.0 if rescaling.normalize == "mean" else 1.0 / weights.shape[1]
     return weights
 
 
@@ -151,13 +139,6 @@ def level(variation: FloatArray, label_size: float = 0.0) -> FloatArray:
     unit = 4 * float(np.finfo(np.float64).eps) * label_size
     tolerance = _ROUNDING * high + 2 * unit * np.sqrt(high) + unit**2
     return np.where(high - low <= tolerance, high, variation)
-
-
-def _unit_range(values: FloatArray, method: Method) -> FloatArray:
-    """Rows between 0 and 1; 0 where there is nothing to tell apart."""
-    low = values.min(axis=1, keepdims=True) if method == "minmax" else 0.0
-    spread = values.max(axis=1, keepdims=True) - low
-    return np.asarray(np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0))
 
 
 def effective_samples(weights: FloatArray) -> float:

@@ -13,6 +13,7 @@ from sklearn.linear_model import Ridge
 
 from steep import (
     Adaptive,
+    Box,
     Campaign,
     Category,
     Design,
@@ -81,7 +82,7 @@ def test_rounding_is_not_drawn_as_a_gain():
 def test_a_design_of_many_inputs_is_drawn_over_the_two_steepest():
     found = design(steep_in_a, MIXED, 80, n_initial=40, strategy=Adaptive(rounds=2), random_state=0)
     ax = found.plot()
-    order = [found.domain.names[i] for i in np.argsort(-found.steepness(), kind="stable")]
+    order = [found.box.names[i] for i in np.argsort(-found.steepness(), kind="stable")]
     assert {ax.get_xlabel(), ax.get_ylabel()} == set(order[:2])
     assert "a" in order[:2]
     n_placed = found.is_placed.sum()
@@ -114,7 +115,8 @@ def test_slices_go_through_the_result_that_is_predicted_worst():
     X[17] = 0.5
     y = X[:, 0].copy()
     y[17] += 5  # nothing foretells this one
-    found = Design(X, y, np.full(80, np.nan), np.ones(80, bool), 80)
+    every = np.ones(80, bool)
+    found = Design(X, y, np.full(80, np.nan), every, 80, Box([(0, 1)] * 2), every)
     for ax, column in zip(found.plot("slices"), np.argsort(-found.steepness(), kind="stable"), strict=True):
         told = next(line for line in ax.lines if line.get_label() == "worst result")
         assert told.get_xdata() == [X[17, column]]

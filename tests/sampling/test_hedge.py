@@ -69,7 +69,7 @@ def test_with_many_inputs_half_of_the_runs_are_placed_at_most():
 
 
 def test_plans_that_follow_doubt_spread_half_of_their_density():
-    floors = [split(8, HALF, number=i, n_coordinates=d, n_runs=99).floor for d in (4, 5) for i in range(3)]
+    floors = [split(8, HALF, number=i, n_coordinates=d, n_runs=99)[1] for d in (4, 5) for i in range(3)]
     assert floors == [None, None, None, 0.5, None, 0.5]
 
 
@@ -96,7 +96,7 @@ def test_without_placed_runs_three_inputs_go_on_as_sobol_points_do(monkeypatch):
 @pytest.mark.parametrize("share", [MOST, HALF, NONE])
 @pytest.mark.parametrize("size", [1, 7])
 def test_over_many_plans_the_share_is_kept(share, size):
-    n_even = [split(size, share, number=i, n_coordinates=4, n_runs=99).n_even for i in range(200)]
+    n_even = [split(size, share, number=i, n_coordinates=4, n_runs=99)[0] for i in range(200)]
     assert min(n_even) >= 0
     assert max(n_even) <= size
     assert np.mean(n_even) / size == pytest.approx(1 - share, abs=0.01)

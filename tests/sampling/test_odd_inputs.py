@@ -106,7 +106,7 @@ DOORS = {
          "reg_covar": 1e-6, "random_state": 0},
     ),
     "score_samples": (lambda X: WeightedGaussianMixture(2, random_state=0).fit(X2).score_samples(X), {"X": X2}),
-    "mean_interval": (metrics.mean_interval, {"scores": [1.0, 2.0], "confidence": 0.9}),
+    "mean_interval": (metrics.mean_interval, {"scores": [1.0, 2.0]}),
     "paired_interval": (metrics.paired_interval, {"baseline": [1.0, 2.0], "new": [2.0, 3.0]}),
     "VariationSampler": (
         lambda bounds, X, variation, occupied, n, **options: VariationSampler(bounds, **options)

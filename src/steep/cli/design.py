@@ -77,5 +77,5 @@ def _frame(plan: Design) -> pd.DataFrame:
     frame, name = plan.to_dataframe(), "variation"
     while name in frame:
         name = f"{name}_"
-    frame.insert(len(plan.domain.names) + len(plan.output_names), name, plan.variation)
+    frame.insert(len(plan.box.names) + len(plan.output_names), name, plan.variation)
     return frame

@@ -195,11 +195,9 @@ class Box:
         n_kept = n_drawn = 0
         while n_kept < n_samples:
             if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64):
-                rate = n_kept / n_drawn
                 raise AcceptanceError(
-                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), expected "
-                    f"{n_samples}; {advice}",
-                    acceptance_rate=rate,
+                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate "
+                    f"{n_kept / n_drawn:.2g}), expected {n_samples}; {advice}"
                 )
             batch = draw(max(2 * (n_samples - n_kept), 64))
             kept.append(batch[self.contains_unit(batch)])

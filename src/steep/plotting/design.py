@@ -75,7 +75,7 @@ def _checked_output(plan: Drawable, output: Any) -> int:
 
 def _line(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None) -> None:
     """One input: f, the points on it, and the measured variation on a second axis."""
-    (axis,), (name,) = plan.domain.axes, plan.domain.names
+    (axis,), (name,) = plan.box.axes, plan.box.names
     if function is not None:
         grid = axis.from_unit(np.linspace(0, 1, 400))[:, None]
         ax.plot(grid, evaluate(function, grid)[:, output], color=CURVE, lw=1, label="f")
@@ -104,9 +104,9 @@ def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | 
         x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
         ax.scatter(x, y, s=size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
     _crosses(ax, failed, across, up)
-    span(ax, plan.domain.axes[across], along="x")
-    span(ax, plan.domain.axes[up], along="y")
-    ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
+    span(ax, plan.box.axes[across], along="x")
+    span(ax, plan.box.axes[up], along="y")
+    ax.set(xlabel=name_of(plan.box.names[across]), ylabel=name_of(plan.box.names[up]))
     legend(ax)
 
 
@@ -128,7 +128,7 @@ def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = 
 def _spread(plan: Drawable, column: int) -> FloatArray:
     """Values of an input; those of a category side by side, so that points on one value do not hide each other."""
     values: FloatArray = plan.X[:, column]
-    if plan.domain.axes[column].kind != "category":
+    if plan.box.axes[column].kind != "category":
         return values
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
 
@@ -164,7 +164,7 @@ def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
     panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
     for ax, column in zip(panels, map(int, order), strict=True):
-        axis = plan.domain.axes[column]
+        axis = plan.box.axes[column]
         values = axis.along(_STEPS)
         X = np.repeat(plan.X[worst][None], len(values), axis=0)
         X[:, column] = values
@@ -175,7 +175,7 @@ def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
         ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
         ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")
         span(ax, axis, along="x")
-        ax.set_xlabel(name_of(plan.domain.names[column]))
+        ax.set_xlabel(name_of(plan.box.names[column]))
     panels[0].set_ylabel(name_of(plan.output_names[number]))
     legend(panels[0])
     return panels

@@ -242,9 +242,9 @@ def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
     listed = np.arange(len(plan.X))[::-1][:_MOST_ROWS]
     rows = [
         [cell_of(value) for value in (numbers[row], *point.values(), *plan.labels[row])]
-        for row, point in zip(listed, plan.domain.decode(plan.X[listed]), strict=True)
+        for row, point in zip(listed, plan.box.decode(plan.X[listed]), strict=True)
     ]
-    names = [word, *plan.domain.names, *plan.output_names]
+    names = [word, *plan.box.names, *plan.output_names]
     return _table("runs", "The latest results", names, rows, _cut_at(len(rows), len(plan.X), "results"))
 
 

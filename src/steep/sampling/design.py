@@ -43,7 +43,7 @@ from steep.sampling.process import fit, input_relevance
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
 from steep.sampling.simulator import Simulator
-from steep.sampling.strategies import Strategy, check_strategy, initial_runs, n_rounds
+from steep.sampling.strategies import Strategy, check_strategy, initial_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 KINDS = ("points", "slices")
 # Results a picture's surrogate is fitted to, at most: the time grows with their cube.
 _MOST_FITTED = 1000
+# Rounds of an adaptive design; more of them gained nothing on the development functions.
+_ROUNDS = 12
 # Domains of whole numbers and categories up to this size are listed point by point.
 _LISTED = 2**16
 
@@ -71,15 +73,15 @@ class Design:
         Which points are initial ones.
     n_evaluations : int
         Function evaluations spent in all, those of the measure included.
-    box : Box, optional
+    box : Box
         S, with the names and kinds of the inputs.
+    is_even : ndarray of bool
+        Which points stand for the whole of S: the initial ones and those that continue their Sobol sequence. The others
+        were placed: they fill a density that follows the variation as far as ``hedge`` says.
     outputs : tuple of str, optional
         Names of the outputs.
     failed, messages : ndarray of shape (n_failed, n_features) and tuple of str
         Points at which the function failed, which are not in ``X``, and why; see :meth:`failures`.
-    is_even : ndarray of bool, optional
-        Which points stand for the whole of S: the initial ones and those that continue their Sobol sequence. The others
-        were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
     is_check : ndarray of bool, optional
@@ -102,11 +104,11 @@ class Design:
     variation: FloatArray
     is_initial: npt.NDArray[np.bool_]
     n_evaluations: int
-    box: Box | None = None
+    box: Box
+    is_even: npt.NDArray[np.bool_]
     outputs: tuple[str, ...] | None = None
     failed: FloatArray | None = None
     messages: tuple[str, ...] = ()
-    is_even: npt.NDArray[np.bool_] | None = None
     hedge: Hedge | None = None
     is_check: npt.NDArray[np.bool_] | None = None
     n_looks: int = 0
@@ -125,22 +127,14 @@ class Design:
         return ("f",) if n_outputs == 1 else tuple(f"f{i}" for i in range(n_outputs))
 
     @property
-    def domain(self) -> Box:
-        """``box``, or the smallest one around the points."""
-        if self.box is not None:
-            return self.box
-        low, high = self.X.min(axis=0), self.X.max(axis=0)
-        return Box([(a, b if b > a else a + 1.0) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
-
-    @property
     def coordinates(self) -> FloatArray:
         """Points in the coordinates in which distances are taken: the unit cube, a category with one for each value."""
-        return self.domain.embed(self.domain.unit(self.X))
+        return self.box.embed(self.box.unit(self.X))
 
     @property
     def is_placed(self) -> npt.NDArray[np.bool_]:
         """Which points were placed: neither initial nor even."""
-        return ~self.is_initial if self.is_even is None else ~self.is_initial & ~self.is_even
+        return ~(self.is_initial | self.is_even)
 
     @property
     def parts(self) -> str:
@@ -160,14 +154,14 @@ class Design:
         rows = np.unique(np.linspace(0, n - 1, min(n, _MOST_FITTED)).astype(int))
         scale = deviations(self.labels)
         scale = np.where(np.isinf(scale), 1.0, scale)
-        mean, domain = self.labels.mean(axis=0), self.domain
+        mean, box = self.labels.mean(axis=0), self.box
         fitted = fit("rough", self.coordinates[rows], (self.labels[rows] - mean) / scale)
         predicted = self.labels[rows] - scale * fitted.errors
-        return rows, predicted, lambda X: mean + scale * fitted.predict(domain.embed(domain.unit(X)))
+        return rows, predicted, lambda X: mean + scale * fitted.predict(box.embed(box.unit(X)))
 
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
-        return input_relevance(self.domain, self.X, self.labels)
+        return input_relevance(self.box, self.X, self.labels)
 
     def plot(self, kind: str = "points", **options: Any) -> Any:
         """Draw the design with matplotlib and return its axes.
@@ -182,15 +176,14 @@ class Design:
         return (plotting.plot_design if kind == "points" else plotting.plot_slices)(self, **options)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Inputs by name, outputs, which points belong to the start, and which are even, where that is known."""
+        """Inputs by name, outputs, which points belong to the start, and which are even."""
         import pandas as pd
 
-        frame = pd.DataFrame(self.domain.decode(self.X), columns=list(self.domain.names))
+        frame = pd.DataFrame(self.box.decode(self.X), columns=list(self.box.names))
         for name, column in zip(self.output_names, self.labels.T, strict=True):
             frame[_free(name, frame)] = column
         frame[_free("is_initial", frame)] = self.is_initial
-        if self.is_even is not None:
-            frame[_free("is_even", frame)] = self.is_even
+        frame[_free("is_even", frame)] = self.is_even
         return frame
 
     def failures(self) -> pd.DataFrame:
@@ -198,19 +191,19 @@ class Design:
         import pandas as pd
 
         none = self.failed is None or not len(self.failed)
-        rows = [] if none else self.domain.decode(self.failed)
-        frame = pd.DataFrame(rows, columns=list(self.domain.names))
+        rows = [] if none else self.box.decode(self.failed)
+        frame = pd.DataFrame(rows, columns=list(self.box.names))
         frame[_free("message", frame)] = pd.Series(self.messages, dtype=object)
         return frame
 
     def __repr__(self) -> str:
-        return f"Design of {len(self.X):,} runs over {', '.join(self.domain.names)}: {self.parts}"
+        return f"Design of {len(self.X):,} runs over {', '.join(self.box.names)}: {self.parts}"
 
     def _repr_html_(self) -> str:
         parts = dict(zip(("initial", "even", "placed"), self._n_parts, strict=True))
         figures = {"points": len(self.X), **parts, "evaluations": self.n_evaluations}
         why = "" if self.hedge is None else f". {text_of(self.hedge)}"
-        about = f"Inputs: {text_of(self.domain)}{why}"
+        about = f"Inputs: {text_of(self.box)}{why}"
         return card("Design", about, figures, self.to_dataframe(), rows=8)
 
 
@@ -292,7 +285,10 @@ def design(
     check_room(box, n_runs)
     growth = Growth(simulator, chosen, generator)
     growth.start(n_initial, fixed)
-    for size in _round_sizes(n_runs - n_initial, n_rounds(chosen, costs=growth.measuring.costs)):
+    n_rounds = chosen.rounds or (1 if growth.measuring.costs else _ROUNDS)
+    # Rounds as equal as whole numbers allow, none empty.
+    ends = np.round(np.linspace(0, n_runs - n_initial, min(n_rounds, n_runs - n_initial) + 1)).astype(int)
+    for size in np.diff(ends).tolist():
         growth.add(size)
     simulator.warn_failed(len(growth.seen.X))
     return growth.design()
@@ -360,32 +356,23 @@ def _start_points(
     box: Box, n_initial: int, laid: str, fixed: Any, generator: np.random.Generator
 ) -> tuple[FloatArray, EvenSequence]:
     """Line 2: the fixed points, then the start; and the sequence that goes on after it."""
-    must = _fixed_points(box, n_initial, fixed)
-    n_open = n_initial - len(must)
-    sequence = EvenSequence(box, generator)
+    must: FloatArray = np.empty((0, box.n_features))
+    if fixed is not None and not (isinstance(fixed, list | tuple) and not fixed):
+        must = check_points(fixed, name="fixed", n_features=box.n_features).astype(np.float64)
+        inside = box.contains(must)
+        if not inside.all() or len(must) > n_initial:
+            raise InputError(
+                f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
+                f"the domain and at most n_initial={n_initial}"
+            )
+    n_open, sequence = n_initial - len(must), EvenSequence(box, generator)
     if n_open == 0:
         return must, sequence
-    if laid == "uniform":
-        start = np.vstack([must, box.uniform(n_open, random_state=generator)])
-    else:
-        points = sequence.first(n_open)
-        # The sequence gives up on very many, or where a constraint rejects nearly all; the box says why.
-        points = points if len(points) == n_open else box.sobol(n_open, random_state=generator)
-        start = np.vstack([must, points])
+    points = box.uniform(n_open, random_state=generator) if laid == "uniform" else sequence.first(n_open)
+    if len(points) < n_open:  # the sequence gives up on very many, or where a constraint rejects nearly all
+        points = box.sobol(n_open, random_state=generator)
+    start = np.vstack([must, points])
     return (_each_once(box, start, generator) if box.n_points <= _LISTED else start), sequence
-
-
-def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
-    if fixed is None or (isinstance(fixed, list | tuple) and not fixed):
-        return np.empty((0, box.n_features))
-    must = check_points(fixed, name="fixed", n_features=box.n_features).astype(np.float64)
-    inside = box.contains(must)
-    if not inside.all() or len(must) > n_initial:
-        raise InputError(
-            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
-            f"the domain and at most n_initial={n_initial}"
-        )
-    return must
 
 
 def _each_once(box: Box, start: FloatArray, generator: np.random.Generator) -> FloatArray:
@@ -398,9 +385,3 @@ def _each_once(box: Box, start: FloatArray, generator: np.random.Generator) -> F
     others = np.array([x for x in box.every_point().tolist() if tuple(x) not in known])
     more = generator.choice(len(others), len(start) - len(kept), replace=False)
     return np.vstack([kept, others[more]])
-
-
-def _round_sizes(n_samples: int, rounds: int) -> list[int]:
-    """Rounds as equal as whole numbers allow, none empty."""
-    ends = np.round(np.linspace(0, n_samples, min(rounds, n_samples) + 1)).astype(int)
-    return [int(size) for size in np.diff(ends)]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._function import Function, check_function, evaluate, function_values
-from steep._validation import FloatArray, IntArray, check_epsilon
+from steep._validation import FloatArray, check_epsilon
 from steep.domain import Box
-from steep.exceptions import FunctionError, InputError, warn_user
+from steep.exceptions import InputError, warn_user
 from steep.labels import check_labels
 from steep.measures import FunctionAround, Measure, Neighborhood
 from steep.measures.surprise import standardised
@@ -41,11 +41,6 @@ class Evaluated:
 
     def joined(self, new: Evaluated) -> Evaluated:
         """These points, then the new ones."""
-        if self.labels.shape[1] != new.labels.shape[1]:
-            raise FunctionError(
-                f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; "
-                "expected the same number everywhere"
-            )
         forms = ("X", "unit", "coordinates", "labels")
         return Evaluated(*(np.vstack([getattr(self, form), getattr(new, form)]) for form in forms))
 
@@ -73,7 +68,13 @@ class Measuring:
             check_function(derivatives, name="derivatives", of="(X, multi_indices)")
         is_taylor = self.measure is not None and self.measure.name == "taylor"
         if is_taylor:
-            _check_smooth(box, derivatives)
+            smooth = ("linear",) if derivatives is not None else ("linear", "log")
+            bad = [name for name, axis in zip(box.names, box.axes, strict=True) if axis.kind not in smooth]
+            if bad:
+                raise InputError(
+                    f"measure='taylor' cannot differentiate along {bad} of {box!r}; expected {' or '.join(smooth)} "
+                    "axes; use strategy=Adaptive()"
+                )
             multi_indices(box.n_features, self.order)  # too many of them are rejected before anything is run
         self.derivatives = None if derivatives is None else _in_unit_units(derivatives, box)
         needs_function = self.measure is not None and self.measure.needs == "function"
@@ -86,24 +87,17 @@ class Measuring:
         if self.measure is None:
             return self._known
         if self.measure.needs == "function":
-            fresh = self.measure.variation(self._function_around(seen.unit[len(self._known) :]))
-            variation = self._known = np.concatenate([self._known, fresh])
+            constraint = None if self.box.constraint is None else self.box.contains_unit
+            around = FunctionAround(
+                self._in_unit_cube, seen.unit[len(self._known) :], order=self.order, epsilon=self.epsilon,
+                derivatives=self.derivatives, bounds=Box([(0.0, 1.0)] * self.box.n_features, constraint=constraint),
+                random_state=self.generator,
+            )  # fmt: skip
+            variation = self._known = np.concatenate([self._known, self.measure.variation(around)])
         else:
             variation = label_variation(self.measure, seen, n_neighbors=self.n_neighbors)
         warn_flat(variation)
         return variation
-
-    def _function_around(self, unit: FloatArray) -> FunctionAround:
-        constraint = None if self.box.constraint is None else self.box.contains_unit
-        return FunctionAround(
-            function=self._in_unit_cube,
-            points=unit,
-            order=self.order,
-            epsilon=self.epsilon,
-            derivatives=self.derivatives,
-            bounds=Box([(0.0, 1.0)] * self.box.n_features, constraint=constraint),
-            random_state=self.generator,
-        )
 
     def _in_unit_cube(self, U: FloatArray) -> FloatArray:
         """u ↦ f(x(u)), vectorized and counted; errors name the points in the user's units."""
@@ -130,7 +124,11 @@ def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | Non
     if k > n_samples:
         raise InputError(f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it")
     labels = check_labels(standardised(seen.labels), n_samples=n_samples, task="regression")
-    graph = _neighbors(seen.coordinates, k)
+    # Itself first: with duplicates it need not be, or be there at all.
+    everyone, indices = np.arange(n_samples), nearest(seen.coordinates, seen.coordinates, k)[1]
+    is_self = indices == everyone[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    graph = np.column_stack([everyone, indices[~is_self].reshape(n_samples, k - 1)])
     given = (seen.X, squeezed(seen.labels))
     return measure.variation(Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given))
 
@@ -138,24 +136,6 @@ def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | Non
 def squeezed(labels: FloatArray) -> FloatArray:
     """Labels as callers know them: one output has no second dimension."""
     return labels[:, 0] if labels.shape[1] == 1 else labels
-
-
-def _neighbors(points: FloatArray, k: int) -> IntArray:
-    """Indices of the k nearest points of each, itself first: with duplicates it need not be, or be there at all."""
-    _, indices = nearest(points, points, k)
-    is_self = indices == np.arange(len(points))[:, None]
-    is_self[~is_self.any(axis=1), -1] = True
-    return np.column_stack([np.arange(len(points)), indices[~is_self].reshape(len(points), k - 1)])
-
-
-def _check_smooth(box: Box, derivatives: Derivatives | None) -> None:
-    smooth = ("linear",) if derivatives is not None else ("linear", "log")
-    bad = [name for name, axis in zip(box.names, box.axes, strict=True) if axis.kind not in smooth]
-    if bad:
-        raise InputError(
-            f"measure='taylor' cannot differentiate along {bad} of {box!r}; expected {' or '.join(smooth)} axes; "
-            "use strategy=Adaptive()"
-        )
 
 
 def _in_unit_units(derivatives: Derivatives, box: Box) -> Derivatives:

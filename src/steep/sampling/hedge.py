@@ -7,8 +7,6 @@ the error is one over the domain, and includes a peak that few even runs hit.
 
     gain = (e(even) − e(mixed)) / mean e(even)      in each split; e the RMSE or the largest error; two quick surrogates
 
-Not its logarithm: a split without a steep place in what is held out has hardly any error to gain on.
-
 Three answers, by the rule of :mod:`steep.evidence`:
 
     placed runs pay       RMSE and largest error together: the next runs follow the variation as far as is allowed
@@ -25,18 +23,15 @@ what is compared is a part of the runs drawn as they lie with one drawn evenly o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
-from steep.domain import Box
 from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
-from steep.sampling.pool import EvenSequence
 from steep.sampling.process import KERNELS, fit
 from steep.sampling.strategies import MANY_INPUTS
 
@@ -51,7 +46,7 @@ _SEQUEL, _ENOUGH = 0.25, 24
 _FEWEST_EVEN, _FEWEST_PLACED, _MOST = 12, 5, 128
 _FOLDS, _REPEATS = 4, 2
 # Points that the domain is measured by.
-_DOMAIN = 1024
+DOMAIN = 1024
 # A kind of surrogate that loses this share of its error vetoes concentration.
 _VETO = 0.03
 _CONFIDENCE = 0.8
@@ -82,16 +77,16 @@ class Hedge:
 
 @one_blas_thread()
 def choose_share(
-    points: FloatArray,
-    labels: FloatArray,
-    is_even: npt.NDArray[np.bool_],
-    domain: FloatArray,
+    points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], domain: FloatArray,
     generator: np.random.Generator,
-) -> Hedge:
+) -> Hedge:  # fmt: skip
     """Decide how many of the next runs are placed, from those so far and points spread evenly over the ``domain``."""
     even = _some(np.flatnonzero(is_even), generator)
     placed = _some(np.flatnonzero(~is_even), generator)
-    values = _scaled(labels, even) if len(even) > 1 else standardised(labels)
+    values = standardised(labels)
+    if len(even) > 1:  # in deviations over the domain: an extreme label that was sought out does not shrink the rest
+        deviation = values[even].std(axis=0)
+        values = (values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
     if len(even) < _FEWEST_EVEN or len(placed) < _FEWEST_PLACED:
         return Hedge(
             HALF,
@@ -104,25 +99,12 @@ def choose_share(
     return _decided(gains, len(rows), generator, many_inputs=points.shape[1] >= MANY_INPUTS)
 
 
-def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
-    """Points spread evenly over S, embedded; what :func:`choose_share` measures parts of the domain by."""
-    return box.embed(box.unit(sequence.first(_DOMAIN)))
-
-
-class EvenPart(NamedTuple):
-    """How many of the next runs go on with the Sobol sequence, and the floor of the density; None is the usual one."""
-
-    n_even: int
-    floor: float | None
-
-
-def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> EvenPart:
-    """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs."""
+def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> tuple[int, float | None]:
+    """How many of ``n`` runs of plan ``number``, after ``n_runs``, are even; and the floor if it changes."""
     if n_coordinates > _FILLED:
         doubts = n_coordinates >= MANY_INPUTS and number % 2 == 0
-        return EvenPart(n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None)
-    n_even = n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0
-    return EvenPart(n_even, _FLOORS[share])
+        return n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None
+    return n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0, _FLOORS[share]
 
 
 def _rounded(count: float, number: int) -> int:
@@ -132,13 +114,6 @@ def _rounded(count: float, number: int) -> int:
 
 def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
     return rows if len(rows) <= _MOST else np.sort(generator.choice(rows, _MOST, replace=False))
-
-
-def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
-    """Labels in deviations over the domain: an extreme one that was sought out does not shrink the rest."""
-    values = standardised(labels)
-    deviation = values[even].std(axis=0)
-    return np.asarray((values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0))
 
 
 def _gains(

@@ -8,16 +8,13 @@
 
 Two uses. Quick surrogates, by which :mod:`steep.sampling.hedge` compares runs, stand for what people train on a design:
 "rough" (Matérn 3/2) for interpolation and rough processes, "smooth" (Gaussian) for processes that assume the same
-smoothness everywhere, which lose most where runs are uneven. Random tanh units, meant to stand for networks, rejected
-runs at narrow peaks on which both of these gained, and were left out. A process of Matérn 5/2 places runs and gives the
-length scales of the axes: an axis along which the function is linear has a slope and needs few runs, so its length is
-long.
+smoothness everywhere, which lose most where runs are uneven. A process of Matérn 5/2 places runs and gives the length
+scales of the axes: an axis along which the function is linear has a slope and needs few runs, so its length is long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +56,12 @@ def _middle(points: FloatArray) -> float:
     return float(np.median(_gaps(points, points)[np.triu_indices(len(points), 1)])) or 1.0
 
 
+def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
+    """Matérn's kernel of order 5/2."""
+    gaps = np.sqrt(5) * _gaps(A, B) / length
+    return np.asarray((1 + gaps + gaps**2 / 3) * np.exp(-gaps))
+
+
 def _smooth(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
     return np.asarray(np.exp(-0.5 * (_gaps(A, B) / scale) ** 2))
 
@@ -73,12 +76,6 @@ KERNELS: dict[str, tuple[Kernel, tuple[float, ...]]] = {
     "rough": (_rough, (0.3, 1.0, 4.0)),
     "smooth": (_smooth, (0.15, 0.4, 1.0, 2.5)),
 }
-
-
-def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
-    """Matérn's kernel of order 5/2."""
-    gaps = np.sqrt(5) * _gaps(A, B) / length
-    return np.asarray((1 + gaps + gaps**2 / 3) * np.exp(-gaps))
 
 
 @one_blas_thread()
@@ -122,9 +119,8 @@ def likeliest(
     if finds_nugget:
         start, bounds = np.append(start, np.log(1e-5)), [*bounds, (np.log(_LEAST_NUGGET), 0.0)]
     found = minimize(
-        _cost, start, args=(points, values, middle, smooth), jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": steps},
-    )  # fmt: skip
+        _cost, start, (points, values, middle, smooth), "L-BFGS-B", True, bounds=bounds, options={"maxiter": steps}
+    )
     return np.asarray(np.exp(found.x[:d])), float(np.exp(found.x[d])) if finds_nugget else _JITTER
 
 
@@ -201,27 +197,22 @@ def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
 
 def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int) -> IntArray:
     """Candidates one by one where weight times doubt is largest, given ``known`` points and the length scale."""
-    rows = np.zeros((len(known) + n_samples, len(pool)))
-    with few_threads(rows.size):
-        return _filled(known, pool, np.maximum(weights, 0.0) ** 2, length, rows)
-
-
-def _filled(known: FloatArray, pool: FloatArray, squares: FloatArray, length: float, rows: FloatArray) -> IntArray:
-    """What :func:`fill_doubt` takes; ``rows`` are zeros for the factor of all points, known ones first."""
-    n_known, n_samples = len(known), len(rows) - len(known)
-    if n_known:
-        lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
-        rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
-    variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
+    squares, n_known = np.maximum(weights, 0.0) ** 2, len(known)
+    rows = np.zeros((n_known + n_samples, len(pool)))  # the factor of all points, known ones first
     taken = np.empty(n_samples, dtype=np.int64)
-    for i in range(n_samples):
-        scores = squares * np.maximum(variance, _JITTER)
-        scores[taken[:i]] = -1.0
-        best = taken[i] = np.argmax(scores)
-        done = rows[: n_known + i]
-        gaps = matern(pool[[best]], pool, length)[0] - done[:, best] @ done
-        rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
-        variance -= rows[n_known + i] ** 2
+    with few_threads(rows.size):
+        if n_known:
+            lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
+            rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
+        variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
+        for i in range(n_samples):
+            scores = squares * np.maximum(variance, _JITTER)
+            scores[taken[:i]] = -1.0
+            best = taken[i] = np.argmax(scores)
+            done = rows[: n_known + i]
+            gaps = matern(pool[[best]], pool, length)[0] - done[:, best] @ done
+            rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
+            variance -= rows[n_known + i] ** 2
     return taken
 
 
@@ -260,6 +251,5 @@ def input_relevance(box: Box, X: FloatArray, labels: FloatArray) -> FloatArray:
     """How much each input matters: :func:`axis_relevance`, a category as much as its most relevant value."""
     unit = box.unit(X)
     widths = [axis.embed(unit[:1, i]).shape[1] for i, axis in enumerate(box.axes)]
-    ends = np.cumsum([0, *widths])
-    scale = axis_relevance(box.embed(unit), labels)
-    return np.array([scale[start:end].max() for start, end in pairwise(ends)])
+    starts = np.cumsum([0, *widths[:-1]])
+    return np.asarray(np.maximum.reduceat(axis_relevance(box.embed(unit), labels), starts))

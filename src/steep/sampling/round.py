@@ -19,7 +19,7 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, embedded
-from steep.sampling.hedge import Hedge, choose_share, domain_points, split
+from steep.sampling.hedge import DOMAIN, Hedge, choose_share, split
 from steep.sampling.pool import EvenSequence, Trust, trust_in
 from steep.sampling.process import axis_relevance, axis_scales, length_scale
 from steep.sampling.sampler import VariationSampler
@@ -37,15 +37,9 @@ class Runs:
     """
 
     def __init__(
-        self,
-        seen: Evaluated,
-        variation: FloatArray,
-        is_even: npt.NDArray[np.bool_],
-        *,
-        others: FloatArray | None = None,
-        pending: FloatArray | None = None,
-        failed: FloatArray,
-    ) -> None:
+        self, seen: Evaluated, variation: FloatArray, is_even: npt.NDArray[np.bool_], *,
+        others: FloatArray | None = None, pending: FloatArray | None = None, failed: FloatArray,
+    ) -> None:  # fmt: skip
         self.seen, self.variation, self.is_even, self.failed = seen, variation, is_even, failed
         self.others = failed[:0] if others is None else others
         self.pending = failed[:0] if pending is None else pending
@@ -61,15 +55,9 @@ class Planned(NamedTuple):
 
 
 def plan_round(
-    box: Box,
-    strategy: Strategy,
-    runs: Runs,
-    *,
-    n: int,
-    number: int,
-    sequence: EvenSequence,
+    box: Box, strategy: Strategy, runs: Runs, *, n: int, number: int, sequence: EvenSequence,
     generator: np.random.Generator,
-) -> Planned:
+) -> Planned:  # fmt: skip
     """Choose ``n`` points after ``number`` rounds, or those left; ``sequence`` is the Sobol sequence of the start."""
     seen, n_coordinates = runs.seen, runs.seen.coordinates.shape[1]
     trust = _trust(box, runs, generator)
@@ -79,10 +67,10 @@ def plan_round(
     hedge: Hedge | None = None
     if len(seen.X) and strategy.hedges:
         scale, length = axis_scales(seen.coordinates, seen.labels)
-        domain = domain_points(box, sequence) * scale
+        domain = box.embed(box.unit(sequence.first(DOMAIN))) * scale
         hedge = choose_share(seen.coordinates * scale, seen.labels, runs.is_even, domain, generator)
-        part = split(n, hedge.share, number=number, n_coordinates=n_coordinates, n_runs=len(runs.results))
-        n_even, floor = part.n_even, strategy.floor if part.floor is None else part.floor
+        n_even, changed = split(n, hedge.share, number=number, n_coordinates=n_coordinates, n_runs=len(runs.results))
+        floor = strategy.floor if changed is None else changed
     elif len(seen.X) and strategy.density == "pool":
         # The paper measures distances nowhere; a pool does, along the axes that matter.
         scale = axis_relevance(seen.coordinates, seen.labels)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from steep._validation import (
     FloatArray,
+    IntArray,
     Seed,
     check_choice,
     check_count,
@@ -24,6 +24,7 @@ from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
 from steep.sampling.evaluated import embedded, warn_flat
 from steep.sampling.pool import (
+    Trust,
     candidate_pool,
     distinct,
     greedy_fill,
@@ -54,10 +55,6 @@ class _Candidates(NamedTuple):
     coordinates: FloatArray
     weights: FloatArray
     distances: FloatArray
-
-    def free(self) -> _Candidates:
-        """Those that are not taken, each once."""
-        return self.rows(distinct(self.unit) & (self.distances > _SAME))
 
     def rows(self, chosen: Any) -> _Candidates:
         """Some of them."""
@@ -148,16 +145,9 @@ class VariationSampler:
         return self.fit_unit(unit, embedded(self.box, points), values, occupied=embedded(self.box, taken))
 
     def fit_unit(
-        self,
-        unit: FloatArray,
-        coordinates: FloatArray,
-        values: FloatArray,
-        *,
-        occupied: FloatArray,
-        scale: FloatArray | float = 1.0,
-        trust: Callable[[FloatArray], FloatArray] | None = None,
-        length: float | None = None,
-    ) -> Self:
+        self, unit: FloatArray, coordinates: FloatArray, values: FloatArray, *, occupied: FloatArray,
+        scale: FloatArray | float = 1.0, trust: Trust | None = None, length: float | None = None,
+    ) -> Self:  # fmt: skip
         """:meth:`fit` of points in unit and embedded coordinates; ``occupied`` are embedded, too.
 
         ``scale`` stretches embedded coordinates, ``trust(U)`` multiplies a density, ``length`` is of "doubt".
@@ -169,19 +159,16 @@ class VariationSampler:
         self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
         self.mixture_: WeightedGaussianMixture | None = None
         if self.density == "mixture" and self._values.any():
-            self.mixture_ = self._fit_mixture(unit)
+            weights = (self._values / self._values.max()) ** self.temper
+            n_components = min(self.n_components, int(np.count_nonzero(weights)))
+            mixture = WeightedGaussianMixture(n_components, n_init=5, random_state=self._generator)
+            self.mixture_ = mixture.fit(unit, sample_weight=weights)
         return self
 
     def _rows(self, X: Any, name: str) -> FloatArray:
         if (isinstance(X, list | tuple) and not X) or (isinstance(X, np.ndarray) and X.shape[:1] == (0,)):
             return np.empty((0, self.box.n_features))
         return check_points(X, name=name, n_features=self.box.n_features)
-
-    def _fit_mixture(self, unit: FloatArray) -> WeightedGaussianMixture:
-        weights = (self._values / self._values.max()) ** self.temper
-        n_components = min(self.n_components, int(np.count_nonzero(weights)))
-        mixture = WeightedGaussianMixture(n_components, n_init=5, random_state=self._generator)
-        return mixture.fit(unit, sample_weight=weights)
 
     def sample(self, n_samples: int) -> FloatArray:
         """Draw ``n_samples`` points of the domain."""
@@ -197,30 +184,27 @@ class VariationSampler:
         # Independent draws come back to the same point in a domain of few points.
         if self.density == "mixture" and self.draw == "random" and not np.isfinite(self.box.n_points):
             return self._sample_mixture(n_samples)
-        candidates = self._candidates(candidate_pool(self.box, n_samples, self._generator))
-        drawn = self._draw_from(candidates.free(), n_samples)
+        free = self._free(candidate_pool(self.box, n_samples, self._generator))
+        if len(free.unit) < n_samples and self.box.n_points <= _LISTED:
+            free = self._free(whole_pool(self.box))
+        drawn = free.rows(self._draw_from(free, min(n_samples, len(free.unit))))
         self._others = np.vstack([self._others, drawn.coordinates])
         return drawn.unit
 
-    def _draw_from(self, free: _Candidates, n_samples: int) -> _Candidates:
-        if len(free.unit) < n_samples and self.box.n_points <= _LISTED:
-            free = self._candidates(whole_pool(self.box)).free()
-        n_samples = min(n_samples, len(free.unit))
+    def _draw_from(self, free: _Candidates, n_samples: int) -> IntArray:
         if not n_samples:
-            return free
+            return np.empty(0, np.int64)
         weights = free.weights if free.weights.any() else np.ones(len(free.unit))
         if self.draw == "doubt" and len(self._points) + len(self._others) <= _DOUBTED:
             length = self._length or float(np.sqrt(free.coordinates.var(axis=0).sum())) or 1.0
             known = np.vstack([self._points, self._others])
-            taken = fill_doubt(known, free.coordinates, weights, length, n_samples)
-        elif self.draw in ("fill", "doubt"):
-            taken = greedy_fill(free.coordinates, weights, free.distances, n_samples)
-        else:
-            taken = random_draw(weights, n_samples, self._generator)
-        return free.rows(taken)
+            return fill_doubt(known, free.coordinates, weights, length, n_samples)
+        if self.draw in ("fill", "doubt"):
+            return greedy_fill(free.coordinates, weights, free.distances, n_samples)
+        return random_draw(weights, n_samples, self._generator)
 
-    def _candidates(self, pool: FloatArray) -> _Candidates:
-        """Unit points with the density wanted there and their distances to all taken points."""
+    def _free(self, pool: FloatArray) -> _Candidates:
+        """Unit points that are not taken, each once: the density wanted there, and distances to all taken points."""
         coordinates = self.box.embed(pool) * self._scale
         weights: FloatArray = np.ones(len(pool))
         distances: FloatArray = np.full(len(pool), np.inf)
@@ -236,7 +220,7 @@ class VariationSampler:
             weights = weights * self._trust(pool)
         if len(self._others):
             distances = np.minimum(distances, nearest(self._others, coordinates)[0][:, 0])
-        return _Candidates(pool, coordinates, weights, distances)
+        return _Candidates(pool, coordinates, weights, distances).rows(distinct(pool) & (distances > _SAME))
 
     def _sample_mixture(self, n_samples: int) -> FloatArray:
         """Algorithm 1, line 8: independent draws from the truncated mixture."""

@@ -45,15 +45,36 @@ class Simulator:
     def __call__(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The points that worked, and their labels ``(n_points, n_outputs)``."""
         self.n_evaluations += len(X)
-        if self.style == "array":
-            return self._at_once(X)
-        return self._one_by_one(X, self._answers(X))
+        if self.style != "array":
+            return self._worked(X, self._rows(X))
+        try:
+            raw = self.function(X.copy())
+        except Exception as error:
+            if len(X) == 1:
+                if self._n_outputs is None:
+                    raise
+                return self._worked(X, [error])
+            # One point may spoil the call for all: each by itself, until it is clear that all fail.
+            self.n_evaluations += len(X)
+            try:
+                return self._worked(X, [self._row(_answer(self.function, x[None].copy(), False)) for x in X])
+            except FunctionError:
+                raise error from None
+        return self._worked(X, list(output_rows(function_values(self._values(raw), "function"), len(X))))
 
     def everywhere(self, X: FloatArray) -> FloatArray:
         """Labels of all points; one that fails is an error, as where a measure compares them."""
         if self.style == "array":
             return evaluate(lambda points: self._values(self.function(points)), X)
-        return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
+
+        def rows(points: FloatArray) -> FloatArray:
+            found = self._rows(points)
+            for row in found:
+                if isinstance(row, Exception):
+                    raise row
+            return stack_rows(found)  # type: ignore[arg-type]
+
+        return evaluate(rows, X)
 
     def warn_failed(self, n_worked: int) -> None:
         """Say how many points failed, if any."""
@@ -63,48 +84,19 @@ class Simulator:
                 f"{format_point(self.failed[0])}: {self.messages[0]}; call it at that point to see why"
             )
 
-    def _answers(self, X: FloatArray) -> list[Any]:
-        """What the function answers at each point, errors included; several points at once if joblib says so."""
+    def _rows(self, X: FloatArray) -> list[FloatArray | Exception]:
+        """Values at each point, or what was raised there; several points at once if joblib says so."""
         points = self.box.decode(X) if self.style in ("keywords", "mapping") else [x.copy() for x in X]
         jobs = (delayed(_answer)(self.function, point, self.style == "keywords") for point in points)
-        found: list[Any] = Parallel(self.n_jobs)(jobs)
-        return found
+        return [self._row(answer) for answer in Parallel(self.n_jobs)(jobs)]
 
-    def _row(self, answer: Any) -> FloatArray:
-        """Values of one point; what the function raised there is raised here."""
+    def _row(self, answer: Any) -> FloatArray | Exception:
         if isinstance(answer, _Raised):
-            raise answer.error
-        return np.ravel(function_values(self._values(answer), "function"))
-
-    def _at_once(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return answer.error
         try:
-            raw = self.function(X.copy())
+            return np.ravel(function_values(self._values(answer), "function"))
         except Exception as error:
-            if len(X) == 1 and self._n_outputs is not None:
-                self._fail(X[0], error)
-                return X[:0], np.empty((0, self._n_outputs))
-            return self._parts(X, error)
-        return self._finite(X, output_rows(function_values(self._values(raw), "function"), len(X)))
-
-    def _parts(self, X: FloatArray, error: Exception) -> tuple[FloatArray, FloatArray]:
-        """One point may spoil the call for all: each by itself, until it is clear that all fail."""
-        if len(X) == 1:
-            raise error
-        one = lambda x: np.ravel(function_values(self._values(self.function(x[None].copy())), "function"))  # noqa: E731
-        try:
-            self.n_evaluations += len(X)
-            return self._one_by_one(X, [_answer(one, x, False) for x in X])
-        except FunctionError:
-            raise error from None
-
-    def _finite(self, X: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        worked = np.isfinite(labels).all(axis=1)
-        if not worked.any() and self._n_outputs is None:
-            self._give_up(X, "NaN or infinity")
-        self._n_outputs = labels.shape[1]
-        for x in X[~worked]:
-            self._fail(x, "NaN or infinity")
-        return X[worked], labels[worked]
+            return error
 
     def _values(self, raw: Any) -> Any:
         """Numbers of an answer: outputs that have names in the order of the first answer, one column for each."""
@@ -123,40 +115,28 @@ class Simulator:
             )
         return np.stack([function_values(named[name], f"output {name!r}") for name in self.outputs], axis=-1)
 
-    def _one_by_one(self, X: FloatArray, answers: list[Any]) -> tuple[FloatArray, FloatArray]:
-        rows, kept = [], []
-        first: Exception | None = None
-        for i, (x, answer) in enumerate(zip(X, answers, strict=True)):
-            try:
-                row = self._row(answer)
-            except Exception as error:
-                first = first or error
-                self._fail(x, error)
-                continue
-            if np.isfinite(row).all():
-                rows.append(row)
+    def _worked(self, X: FloatArray, rows: list[FloatArray | Exception]) -> tuple[FloatArray, FloatArray]:
+        """The points that worked and their labels; the others are noted, and all of the first ones are an error."""
+        errors = [row for row in rows if isinstance(row, Exception)]
+        labels, kept = [], []
+        for i, row in enumerate(rows):
+            if not isinstance(row, Exception) and np.isfinite(row).all():
+                labels.append(row)
                 kept.append(i)
             else:
-                self._fail(x, "NaN or infinity")
-        labels = stack_rows(rows, self._n_outputs)
-        if not rows:
-            if self._n_outputs is None:
-                self._give_up(X, self.messages[0], first)
-            return X[:0], np.empty((0, self._n_outputs or 0))
-        self._n_outputs = labels.shape[1]
-        return X[kept], labels
-
-    def _fail(self, x: FloatArray, reason: Exception | str) -> None:
-        self.failed.append(x.copy())
-        self.messages.append(reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}")
-
-    def _give_up(self, X: FloatArray, message: str, cause: Exception | None = None) -> None:
-        if isinstance(cause, FunctionError):
-            raise cause
-        raise FunctionError(
-            f"function failed at all {len(X)} points of the start, first at {format_point(X[0])}: {message}; fix it or "
-            "shrink the bounds"
-        ) from cause
+                self.failed.append(X[i].copy())
+                what = f"{type(row).__name__}: {row}" if isinstance(row, Exception) else "NaN or infinity"
+                self.messages.append(what)
+        if not kept and self._n_outputs is None:
+            if errors and isinstance(errors[0], FunctionError):
+                raise errors[0]
+            raise FunctionError(
+                f"function failed at all {len(X)} points of the start, first at {format_point(X[0])}: "
+                f"{self.messages[0]}; fix it or shrink the bounds"
+            ) from (errors[0] if errors else None)
+        found = stack_rows(labels, self._n_outputs)
+        self._n_outputs = found.shape[1]
+        return X[kept], found
 
 
 class _Raised:

@@ -21,8 +21,6 @@ from steep.measures.taylor import Derivatives
 
 # From this many coordinates on, draws alternate and each coordinate gets its own length scale.
 MANY_INPUTS = 5
-# Rounds of an adaptive design; more of them gained nothing on the development functions.
-_ROUNDS = 12
 
 
 class Strategy:
@@ -210,11 +208,6 @@ def check_strategy(strategy: Strategy | None) -> Strategy:
             "Even(); a measure is named by Adaptive(measure=...)"
         )
     return strategy
-
-
-def n_rounds(strategy: Strategy, *, costs: bool) -> int:
-    """How many rounds a design has; one where measuring costs evaluations, unless a number is given."""
-    return strategy.rounds or (1 if costs else _ROUNDS)
 
 
 def initial_runs(n_runs: int, n_features: int, strategy: Strategy, n_initial: int | None) -> int:

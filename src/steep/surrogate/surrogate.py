@@ -203,9 +203,9 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if plan is not None:
             if y is not None:
                 raise InputTypeError("y was passed with a design or a campaign, which holds its outputs; leave it out")
-            box = plan.domain if self.bounds is None else Box(self.bounds)
+            box = plan.box if self.bounds is None else Box(self.bounds)
             points, labels, names = plan.X, plan.labels, plan.output_names
-            even = np.ones(len(points), dtype=bool) if plan.is_even is None else plan.is_even
+            even = plan.is_even
             own = plan.is_check if plan.is_check is not None and plan.is_check.any() else None
             return box, points, labels, names, even, own
         if y is None:

@@ -45,6 +45,11 @@ def _has(name: str) -> Callable[[DelegatingEstimator], bool]:
     return lambda self: getattr(getattr(self, "estimator_", self.estimator), name) is not None
 
 
+def _of_fitted(name: str, doc: str) -> Any:
+    """An attribute of the fitted estimator."""
+    return property(lambda self: getattr(self.estimator_, name), doc=doc)
+
+
 class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A meta-estimator whose predictions are those of ``estimator_``, fitted with weights of ours."""
 
@@ -72,20 +77,9 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.estimator_.score(X, y, **weight))
 
-    @property
-    def classes_(self) -> Any:
-        """Class labels of the fitted estimator."""
-        return self.estimator_.classes_
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of inputs seen in ``fit``."""
-        return int(self.estimator_.n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Names of the inputs seen in ``fit``."""
-        return self.estimator_.feature_names_in_
+    classes_ = _of_fitted("classes_", "Class labels of the fitted estimator.")
+    n_features_in_ = _of_fitted("n_features_in_", "Number of inputs seen in ``fit``.")
+    feature_names_in_ = _of_fitted("feature_names_in_", "Names of the inputs seen in ``fit``.")
 
     def __sklearn_tags__(self) -> Any:
         inner, tags = get_tags(self.estimator), super().__sklearn_tags__()

@@ -61,17 +61,12 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     if not isinstance(design, Design):
         raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
     n_points = len(design.X)
-    figures = {
-        "points": f"{n_points:,}",
-        "evaluations in all": f"{design.n_evaluations:,}",
-        "inputs": str(design.X.shape[1]),
-    }
     return _write(
         path,
         check_text(title, name="title", default=f"A design of {n_points:,} points"),
         kind="design",
         verdict=verdict_of(f"{n_points:,} points: {design.parts}."),
-        figures=figures,
+        figures={"points": f"{n_points:,}", "evaluations in all": f"{design.n_evaluations:,}"},
         pictures=_pictures(design),
         tables=[_results(design, np.arange(n_points), "point")],
     )

@@ -49,7 +49,7 @@ def ask_command(
     """Ask which points to run next, and write them with the numbers of their runs.
 
     No process has to stay alive: tell the results with steep campaign tell, from any process, when they are
-    there. Points whose lease is over without a result are asked again. With --bounds a new campaign is started.
+    ready. Points whose lease is over without a result are asked again. With --bounds a new campaign is started.
     """
     settings = settings_of(store).overridden(bounds, initial=initial, seed=seed)
     options.check_destination(output, options.FRAMES, inputs=[settings.store], force=force)

@@ -36,29 +36,22 @@ class _OneBlasThread:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        is_mine = self._enter(threading.current_thread())
-        try:
-            yield
-        finally:
-            if is_mine:
-                self._leave()
-
-    def _enter(self, thread: threading.Thread) -> bool:
-        """Set the limit unless it is held; whether this thread holds it."""
+        thread = threading.current_thread()
         with self._lock:
             if self._holder is None:
                 self._limits = _libraries("blas", len(sys.modules)).limit(limits=1)
                 self._holder = thread
             is_mine = self._holder is thread
             self._depth += is_mine
-            return is_mine
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._holder = None
-                self._limits.restore_original_limits()
+        try:
+            yield
+        finally:
+            if is_mine:
+                with self._lock:
+                    self._depth -= 1
+                    if self._depth == 0:
+                        self._holder = None
+                        self._limits.restore_original_limits()
 
 
 @lru_cache(maxsize=2)

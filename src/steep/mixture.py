@@ -192,7 +192,15 @@ def _m_step(points: FloatArray, shares: FloatArray, responsibilities: FloatArray
         centred = points - mean
         covariances[c] = (mass[:, c, None] * centred).T @ centred / totals[c]
     covariances += reg_covar * np.eye(points.shape[1])
-    return _Parameters(totals / totals.sum(), means, covariances, _cholesky(covariances))
+    if not np.isfinite(covariances).all():
+        raise InputError("X is spread too far for its squares to be floats; scale the inputs")
+    try:
+        return _Parameters(totals / totals.sum(), means, covariances, np.linalg.cholesky(covariances))
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "a covariance is not positive definite: the points of a component lie on one spot or line; raise "
+            "reg_covar, lower n_components or scale the inputs"
+        ) from error
 
 
 def _log_joint(points: FloatArray, parameters: _Parameters) -> FloatArray:
@@ -204,18 +212,6 @@ def _log_joint(points: FloatArray, parameters: _Parameters) -> FloatArray:
         constant = np.log(weight) - log_determinant - 0.5 * len(mean) * np.log(2 * np.pi)
         columns.append(constant - 0.5 * (whitened**2).sum(axis=0))
     return np.column_stack(columns)
-
-
-def _cholesky(covariances: FloatArray) -> FloatArray:
-    if not np.isfinite(covariances).all():
-        raise InputError("X is spread too far for its squares to be floats; scale the inputs")
-    try:
-        return np.linalg.cholesky(covariances)
-    except np.linalg.LinAlgError as error:
-        raise InputError(
-            "a covariance is not positive definite: the points of a component lie on one spot or line; raise "
-            "reg_covar, lower n_components or scale the inputs"
-        ) from error
 
 
 def _kmeans_plus_plus(

@@ -45,7 +45,8 @@ def campaign():
         campaign.tell(X := campaign.ask(2), front(X))
 
 U = np.random.default_rng(0).random((1000, 8))
-PLAN = steep.Design(U[:300, :3], front(U[:300]), np.zeros(300), np.ones(300, bool), 300)
+EVERY = np.ones(300, bool)
+PLAN = steep.Design(U[:300, :3], front(U[:300]), np.zeros(300), EVERY, 300, steep.Box([(0, 1)] * 3), EVERY)
 JOBS = {
     "design of 3 inputs": lambda: steep.design(front, [(0, 1)] * 3, 150, n_initial=40, random_state=0),
     "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, 120, n_initial=60, random_state=0),

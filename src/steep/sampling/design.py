@@ -329,18 +329,14 @@ class Growth:
         """What was run so far."""
         n = len(self.seen.X)
         return Design(
-            X=self.seen.X,
-            y=squeezed(self.seen.labels),
+            self.seen.X, squeezed(self.seen.labels),
             variation=np.concatenate([self.variation, np.full(n - len(self.variation), np.nan)]),
             is_initial=np.arange(n) < self.n_started,
-            n_evaluations=self.simulator.n_evaluations + self.measuring.n_evaluations,
-            box=self.box,
-            outputs=self.simulator.outputs,
-            failed=np.vstack([self.even[:0], *self.simulator.failed]),
-            messages=tuple(self.simulator.messages),
-            is_even=among(self.seen.X, self.even),
+            n_evaluations=self.simulator.n_evaluations + self.measuring.n_evaluations, box=self.box,
+            is_even=among(self.seen.X, self.even), outputs=self.simulator.outputs,
+            failed=np.vstack([self.even[:0], *self.simulator.failed]), messages=tuple(self.simulator.messages),
             hedge=self.hedge,
-        )
+        )  # fmt: skip
 
 
 def check_room(box: Box, n_points: int) -> None:

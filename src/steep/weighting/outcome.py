@@ -35,12 +35,9 @@ class Outcome:
 
 
 def conclude(
-    candidates: Sequence[WeightingCandidate],
-    scores: FloatArray,
-    test_ratio: float,
-    confidence: float,
+    candidates: Sequence[WeightingCandidate], scores: FloatArray, test_ratio: float, confidence: float,
     generator: np.random.Generator,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """Choose the control by evidence, then a weighting if one beats it; ``scores`` are ``(n_candidates, n_folds)``."""
 
     def beaten(control: int, rivals: list[int]) -> Evidence | None:

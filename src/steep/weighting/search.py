@@ -314,7 +314,15 @@ class VarianceWeightedCV(DelegatingEstimator):
         self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator
     ) -> list[tuple[IntArray, IntArray]]:
         if isinstance(self.cv, int | np.integer):
-            splitters = self._splitters(samples, n_repeats, generator)
+            n_splits, stratified = check_count(self.cv, name="cv", minimum=2), is_classifier(self.estimator)
+            if samples.groups is None:
+                repeated = RepeatedStratifiedKFold if stratified else RepeatedKFold
+                seed = int(generator.integers(2**31 - 1))
+                splitters = [repeated(n_splits=n_splits, n_repeats=n_repeats, random_state=seed)]
+            else:
+                grouped = StratifiedGroupKFold if stratified else GroupKFold
+                seeds = generator.integers(2**31 - 1, size=n_repeats).tolist()
+                splitters = [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
         else:
             try:
                 splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
@@ -333,17 +341,6 @@ class VarianceWeightedCV(DelegatingEstimator):
         if len(splits) < 2:
             raise InputError(f"cv gives {len(splits)} fold; expected at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
-
-    def _splitters(self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator) -> list[Any]:
-        n_splits = check_count(self.cv, name="cv", minimum=2)
-        stratified = is_classifier(self.estimator)
-        if samples.groups is None:
-            repeated = RepeatedStratifiedKFold if stratified else RepeatedKFold
-            seed = int(generator.integers(2**31 - 1))
-            return [repeated(n_splits=n_splits, n_repeats=n_repeats, random_state=seed)]
-        grouped = StratifiedGroupKFold if stratified else GroupKFold
-        seeds = generator.integers(2**31 - 1, size=n_repeats).tolist()
-        return [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
 
     def _race(
         self, samples: TrainingSet, splits: Sequence[tuple[IntArray, IntArray]], trainer: Trainer, menu: Menu,

@@ -87,13 +87,11 @@ class TrainingSet:
 
     def rows(self, rows: IntArray) -> Self:
         """Some of the samples, read as they were among all."""
-        return replace(
-            self,
-            space=self.space.rows(rows),
-            labels=self.labels.rows(rows),
-            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
-            groups=None if self.groups is None else self.groups[rows],
-        )
+        own, groups = self.sample_weight, self.groups
+        return type(self)(
+            self.space.rows(rows), self.labels.rows(rows), own if own is None else own[rows],
+            groups if groups is None else groups[rows],
+        )  # fmt: skip
 
 
 def _indexable(data: Any, name: str) -> Any:

@@ -11,13 +11,22 @@ import numpy as np
 import pytest
 
 from campaign_simulators import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
-from steep import SteepError
+from steep import Adaptive, SteepError
 from steep.campaign import Campaign
 from steep.campaign.campaign import ReadCampaign
 from steep.campaign.journal import FREQUENT, is_alive
 from steep.campaign.schema import VERSION
 from steep.campaign.shared_disk import process_start
 from steep.exceptions import InputError, StorageError
+
+
+def test_a_storage_that_followed_a_removed_measure_opens_and_follows_the_variance(storage):
+    Campaign(BOUNDS, storage=storage, strategy=Adaptive("contradiction")).close()
+    with contextlib.closing(sqlite3.connect(storage)) as db:
+        db.execute("UPDATE meta SET value = replace(value, 'contradiction', 'slope') WHERE key = 'strategy'")
+        db.commit()
+    with Campaign(storage=storage) as campaign:
+        assert campaign.strategy.measure == "variance"
 
 
 def test_a_storage_of_a_newer_version_is_refused_and_left_alone(storage):

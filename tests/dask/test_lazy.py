@@ -65,12 +65,12 @@ def test_no_neighbor_is_counted_twice(monkeypatch):
 
 
 def test_near_cells_are_near_both_ways():
-    from steep.dask.atlas import NearCells
+    from steep.dask.atlas import near_among
     from steep.neighbors.cells import near_centers
 
     centers = np.random.default_rng(0).normal(size=(60, 3))
-    near = NearCells(*near_centers(centers, 5))
-    listed = [set(near.cell[near.start[c] : near.start[c + 1]].tolist()) for c in range(60)]
+    start, near = near_centers(centers, 5)
+    listed = [set(near[start[c] : start[c + 1]].tolist()) for c in range(60)]
     lengths = np.linalg.norm(centers[:, None] - centers, axis=2)
     for cell in range(60):
         assert set(np.argsort(lengths[cell])[1:6].tolist()) <= listed[cell]
@@ -78,7 +78,7 @@ def test_near_cells_are_near_both_ways():
         assert cell not in listed[cell]
     some = np.array([7, 3, 20])
     pairs = {(a, b) for a in range(3) for b in range(3) if some[b] in listed[some[a]]}
-    assert {divmod(int(key), 3) for key in near.among(some) if key >= 0} == pairs
+    assert {divmod(int(key), 3) for key in near_among(start, near, some) if key >= 0} == pairs
 
 
 @pytest.mark.slow

@@ -40,7 +40,6 @@ def test_order_two_costs_the_documented_number_of_evaluations(d):
     differences = FiniteDifferences(lambda X: calls.append(len(X)) or X.sum(axis=1))
     differences(np.random.default_rng(0).random((4, d)), multi_indices(d, 2))
     assert calls == [4 * (1 + 2 * d + 2 * d * (d - 1))]
-    assert differences.n_evaluations == calls[0]
 
 
 def test_nodes_stay_inside_the_box():
@@ -131,7 +130,7 @@ def test_large_stencils_are_evaluated_in_parts():
     X[:, 0] = np.linspace(0.1, 0.9, 40)
     partials = d(X, multi_indices(60, 2))
     assert len(sizes) > 1
-    assert sum(sizes) == d.n_evaluations == 40 * (1 + 2 * 60 + 2 * 60 * 59)
+    assert sum(sizes) == 40 * (1 + 2 * 60 + 2 * 60 * 59)
     np.testing.assert_allclose(partials[1, :, 0], X[:, 0], rtol=1e-6)
 
 

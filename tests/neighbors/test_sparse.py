@@ -35,8 +35,8 @@ def test_distances_rise_along_each_row():
     [
         (np.ones((3, 2)), np.array([[1, 2], [0, 2], [0, 7]]), "rows from 0 to 2"),
         (np.ones((3, 2)), np.array([[0, 1], [0, 2], [2, 1]]), "neighbours of themselves"),
-        (np.ones((3, 2)), np.ones((3, 2)), "no graph"),
-        (np.ones((3, 1)), np.array([[1, 2], [0, 2], [0, 1]]), "no graph"),
+        (np.ones((3, 2)), np.ones((3, 2)), "not a graph"),
+        (np.ones((3, 1)), np.array([[1, 2], [0, 2], [0, 1]]), "not a graph"),
     ],
 )
 def test_what_is_no_graph_is_refused(distances, indices, message):

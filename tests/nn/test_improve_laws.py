@@ -436,9 +436,7 @@ def test_saving_into_a_missing_folder_is_one_line_and_leaves_nothing(tmp_path):
 # Measures
 
 
-@pytest.mark.parametrize(
-    "measure", ["variance", "neighbors", "slope", "noise", "contradiction", "density", "misfit", "border"]
-)
+@pytest.mark.parametrize("measure", ["variance", "neighbors", "contradiction", "density", "misfit", "border"])
 def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
     train, held_out = parts(450)
     retrained = retrain_head(half_trained(), *train, measure=measure, n_neighbors=10, weight_ratio=5)

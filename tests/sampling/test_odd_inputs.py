@@ -54,7 +54,7 @@ ODD = [
     lambda X, *rest: X, lambda X, *rest: None, lambda X, *rest: "text", lambda X, *rest: [],
     lambda X, *rest: np.ones(len(X)), lambda X, *rest: -np.ones(len(X)), lambda X, *rest: np.ones(len(X), dtype=bool),
     lambda X, *rest: X[:, 0] * np.nan, lambda X, *rest: np.ones((len(X), 0)), lambda X, *rest: 10**400,
-    lambda X, *rest: X[:, 0] * 1e300, MEASURES["slope"],
+    lambda X, *rest: X[:, 0] * 1e300, MEASURES["density"],
     Measure("nan", lambda around: np.full(len(around.points), np.nan)),
 ]  # fmt: skip
 X2 = np.random.default_rng(0).random((12, 2))

@@ -190,7 +190,7 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
     assert model.cv_results_["split0_test_neg_log_loss"][1] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("measure", ["variance", "misfit", "slope"])
+@pytest.mark.parametrize("measure", ["variance", "misfit", "density"])
 @pytest.mark.parametrize(
     ("estimator", "y"),
     [(HistGradientBoostingClassifier(max_iter=5), Y), (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0])],

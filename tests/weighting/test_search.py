@@ -308,10 +308,10 @@ def test_measures_may_be_names_callables_and_measures():
     def outward(X, y):
         return np.abs(X[:, 0])
 
-    measures = ["surprise", "slope", outward, MEASURES["border"]]
+    measures = ["surprise", "density", outward, MEASURES["border"]]
     model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"measure": measures, "n_neighbors": (5,)})
     tried = set(model.fit(*MOONS).cv_results_["measure"]) - {None}
-    assert tried == {"surprise", "slope", "outward", "border"}
+    assert tried == {"surprise", "density", "outward", "border"}
 
 
 def test_a_score_that_takes_no_weights_says_so():

@@ -80,34 +80,29 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dic
     truth = merge_truth(plan, partition, groups, atlas)
     n_near = NEAR
     while True:
-        near = NearCells(*near_centers(atlas.centers, n_near))
+        near = near_centers(atlas.centers, n_near)
         needed = np.vstack([_needed(plan, atlas, near, truth, q) for q in range(len(truth.rows))])
         reach, estimate = choose_reach(needed, RECALL)
         if estimate.kept or n_near >= min(NEAR_MOST, len(atlas) - 1):
             break
         n_near *= 2
         del near
-    plan.store.write("near", near.cell)
+    plan.store.write("near", near[1])
     kinds = ("points", "rows", "labels")
     plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
     return {
-        "near_start": near.start, "reach": reach,
+        "near_start": near[0], "reach": reach,
         **{field.name: getattr(atlas, field.name) for field in fields(atlas)},
     }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class NearCells:
-    """The cells near each cell, ascending: those of cell c are ``cell[start[c]:start[c + 1]]``."""
+def near_among(start: IntArray, near: IntArray, cells: IntArray) -> IntArray:
+    """Which pairs of some cells are near, by their place in the table of all pairs of them; −1 where none is.
 
-    start: IntArray
-    cell: IntArray
-
-    def among(self, cells: IntArray) -> IntArray:
-        """Which pairs of some cells are near, by their place in the table of all pairs of them; −1 where none is."""
-        rows = [np.isin(cells, self.cell[self.start[c] : self.start[c + 1]]) for c in cells]
-        near = np.flatnonzero(rows)
-        return near if len(near) else np.array([-1])
+    The cells near cell c are ``near[start[c]:start[c + 1]]``.
+    """
+    found = np.flatnonzero([np.isin(cells, near[start[c] : start[c + 1]]) for c in cells])
+    return found if len(found) else np.array([-1])
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
     return Judged(place[at], nearest, lengths, top[at])
 
 
-def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) -> FloatArray:
+def _needed(plan: Plan, atlas: Atlas, near: tuple[IntArray, IntArray], truth: Judged, q: int) -> FloatArray:
     """The reach from which each true neighbour of one point is found, as its group would sweep (groups.py)."""
     mine, others = int(truth.rows[q]), truth.indices[q]
     home = int(atlas.cell_of(np.array([mine]))[0])
@@ -161,4 +156,4 @@ def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) ->
     lists = Lists(np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), top)
     scores = 0.5 * np.square(truth.distances[q : q + 1])
     one = Truth(rows, place(others)[None], truth.distances[q : q + 1])
-    return needed_reach(local, lists, atlas.radius[order], near.among(order), one, scores)
+    return needed_reach(local, lists, atlas.radius[order], near_among(*near, order), one, scores)

@@ -22,7 +22,7 @@ from steep.rescaling import Rescaling, level, raw_weights
 
 def take_chunk(plan: Plan, chunk: int, *blocks: Any) -> dict[str, Any]:
     """Read one chunk, check it and write it."""
-    X, y = (block() if callable(block) else block for block in blocks)
+    X, y = blocks
     points, labels, classes = _read(plan, chunk, X, y)
     first, last = plan.bounds[chunk], plan.bounds[chunk + 1]
     if plan.framed:

@@ -66,13 +66,6 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> di
     }  # fmt: skip
 
 
-def read_group(plan: Plan, group: int, groups: Summary) -> dict[str, npt.NDArray[Any]]:
-    """Points, rows and labels of a group, in the order of the rows."""
-    found = {kind: gathered(plan, group, groups, kind) for kind in ("points", "rows", "labels")}
-    order = np.argsort(found["rows"])
-    return {kind: array[order] for kind, array in found.items()}
-
-
 def gathered(plan: Plan, group: int, groups: Summary, kind: str) -> npt.NDArray[Any]:
     """Read the stretches of all sorted chunks that belong to a group, of one kind of array."""
     counts, mine = groups["counts"], groups["group"] == group
@@ -127,17 +120,12 @@ def _nearest_here(plan: Plan, partition: Summary, points: FloatArray, rows: IntA
         for q in np.flatnonzero(near.any(axis=1)):
             found = first + np.flatnonzero(near[q])
             found = found[rows[found] != partition["judged_rows"][q]]
-            lengths = row_lengths(points[found].astype(np.float64) - asked[q])
-            _keep_nearest(int(q), lengths, found, distances, places)
+            lengths = np.append(distances[q], row_lengths(points[found].astype(np.float64) - asked[q]))
+            found = np.append(places[q], found)
+            best = np.lexsort([found, lengths])[: plan.n_others]
+            distances[q], places[q] = lengths[best], found[best]
         limit = np.minimum(limit, distances[:, -1])
     return distances, places
-
-
-def _keep_nearest(q: int, lengths: FloatArray, found: IntArray, distances: FloatArray, places: IntArray) -> None:
-    """Merge more points into the sorted list of one that judges."""
-    lengths, found = np.append(distances[q], lengths), np.append(places[q], found)
-    best = np.lexsort([found, lengths])[: distances.shape[1]]
-    distances[q], places[q] = lengths[best], found[best]
 
 
 def join_group(plan: Plan, group: int, found: Summary) -> dict[str, Any]:
@@ -284,8 +272,10 @@ def _table_of(store: Store, kind: str, group: int, first_point: IntArray, away: 
 def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> dict[str, Any]:
     """Find the neighbours of all points; what is written is what one group would write."""
     counts = np.stack([part["counts"] for part in sorted_])
-    own = read_group(plan, 0, {"counts": counts, "group": np.zeros(counts.shape, np.int64)})
-    points, rows, found = own["points"], own["rows"], own["labels"]
+    groups = {"counts": counts, "group": np.zeros(counts.shape, np.int64)}
+    points, rows, found = (gathered(plan, 0, groups, kind) for kind in ("points", "rows", "labels"))
+    order = np.argsort(rows)
+    points, rows, found = points[order], rows[order], found[order]
     labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
     _, indices, _ = search_graph(
         points, n_neighbors=plan.n_neighbors, include_self=plan.include_self, recall=RECALL, n_jobs=plan.n_jobs,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from steep.labels import label_array
 class Rows:
     """A table in chunks."""
 
-    blocks: list[Any]  # one Delayed, or a call that a task makes, per chunk
+    blocks: list[Any]  # one Delayed per chunk
     lengths: tuple[int, ...]  # rows of each
     n_columns: int
     dtype: np.dtype[Any]  # of the numbers in memory, or of the labels
@@ -50,7 +50,7 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows]:
 
 def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = None) -> Rows:
     if isinstance(data, str | os.PathLike):
-        return _npy_rows(data, name, like)
+        data = _npy_array(data, name, like)
     if not is_collection(data):
         raise InputTypeError(
             f"{name} is a {type(data).__name__} in memory; expected a Dask array or frame or a path; call the function "
@@ -122,6 +122,7 @@ def _check_alike(points: Rows, labels: Rows) -> None:
 
 def _frame_rows(data: Any, name: str, like: Rows | None) -> Rows:
     """A frame, the lengths of whose partitions are counted now: Dask does not know them."""
+    import dask
     from dask.base import tokenize
 
     is_series = data.ndim == 1
@@ -134,21 +135,16 @@ def _frame_rows(data: Any, name: str, like: Rows | None) -> Rows:
                 )
     # Optimising may join small partitions, and those of X otherwise than those of y.
     blocks = list(data.to_delayed(optimize_graph=False))
-    lengths = _lengths(blocks, name) if like is None or len(like.lengths) != len(blocks) else like.lengths
+    if like is not None and len(like.lengths) == len(blocks):  # a chunk says if they are others than X's
+        lengths = like.lengths
+    else:
+        lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
+    if not sum(lengths):
+        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
     kinds = [data.dtype] if is_series else list(data.dtypes)
     plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
     source = str(tokenize(data))
     return Rows(blocks, lengths, len(kinds), np.result_type(*plain), "frame", source, tuple(data.divisions))
-
-
-def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
-    """Rows of each partition. Those of labels need not be counted: a chunk tells if they are others than X's."""
-    import dask
-
-    lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
-    if not sum(lengths):
-        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
-    return lengths
 
 
 def _plain_dtype(dtype: Any) -> np.dtype[Any]:
@@ -159,17 +155,25 @@ def _plain_dtype(dtype: Any) -> np.dtype[Any]:
 # -------------------------------------------------------------------------------------- .npy files
 
 
-@dataclass(frozen=True)
-class Slice:
-    """Rows of a ``.npy`` file, read by the caller."""
+def _npy_array(data: Any, name: str, like: Rows | None) -> Any:
+    """A file as a Dask array, cut like X, or into pieces that a task can hold."""
+    import dask.array as da
+    from dask.base import tokenize
 
-    path: str
-    first: int
-    last: int
+    path = str(Path(data).resolve())
+    mapped = _mapped(path, name)
+    if mapped.ndim not in (1, 2) or not len(mapped):
+        raise InputError(f"{name}={path!r} has shape {mapped.shape}; expected (n_samples, n_features), some data")
+    lengths = _cut(mapped) if like is None or like.bounds[-1] != len(mapped) else like.lengths
+    state = os.stat(path)
+    token = tokenize(path, state.st_size, state.st_mtime_ns, lengths)
+    chunks = (lengths, *((n,) for n in mapped.shape[1:]))
+    return da.map_blocks(_read_rows, path, chunks=chunks, dtype=mapped.dtype, meta=mapped[:0], name=f"npy-{token}")
 
-    def __call__(self) -> npt.NDArray[Any]:
-        """Read them."""
-        return np.array(_mapped(self.path, "data")[self.first : self.last])
+
+def _read_rows(path: str, block_info: Any) -> npt.NDArray[Any]:
+    first, last = block_info[None]["array-location"][0]
+    return np.array(_mapped(path, "data")[first:last])
 
 
 def _mapped(path: Any, name: str) -> Any:
@@ -183,22 +187,6 @@ def _mapped(path: Any, name: str) -> Any:
             f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); expected a .npy file of numbers "
             "that all workers see; read other files by Dask, as dask.dataframe.read_parquet does"
         ) from error
-
-
-def _npy_rows(data: Any, name: str, like: Rows | None) -> Rows:
-    path = Path(data).resolve()
-    mapped = _mapped(path, name)
-    if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
-        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; expected (n_samples, n_features)")
-    if not len(mapped):
-        raise InputError(f"{name}={str(path)!r} has 0 rows; expected at least 1; pass some data")
-    if name == "X":
-        _check_numeric(mapped.dtype, name)
-    lengths = like.lengths if like is not None and like.bounds[-1] == len(mapped) else _cut(mapped)
-    blocks = [Slice(str(path), *ends) for ends in pairwise((0, *np.cumsum(lengths).tolist()))]
-    state = os.stat(path)
-    width = mapped.shape[1] if mapped.ndim == 2 else 1
-    return Rows(blocks, lengths, width, mapped.dtype, "array", f"{path} {state.st_size} {state.st_mtime_ns}")
 
 
 def _cut(mapped: Any) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray, check_size
 from steep.dask.store import Store, Summary
@@ -97,12 +96,10 @@ class Plan:
 
     def about(self, sources: list[str]) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued; ``sources`` say where the data are from."""
-        about = asdict(self) | {"n_neighbors": self.n_neighbors, "data": _digest([*sources, *map(str, self.bounds)])}
+        data = "\n".join([*sources, *map(str, self.bounds)]).encode()
+        digest = hashlib.blake2b(data, digest_size=8).hexdigest()
+        about = asdict(self) | {"n_neighbors": self.n_neighbors, "data": digest}
         return {key: value for key, value in about.items() if key not in _FREE}
-
-
-def _digest(texts: list[str]) -> str:
-    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def task_memory() -> int:
@@ -153,11 +150,22 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> dict[str, Any]:
     sample, ends, _, exponent = ordinary(sample, placed_like(np.stack([lower, upper]), plan, figures))
     sample = sample.astype(plan.dtype, copy=False)
     figures |= {"scale": np.ldexp(scale, exponent), "exponent": exponent}
-    frame = _frame(sample, ends)
+    frame = Frame.of(np.vstack([sample, ends]), len(sample))
+    if not frame.is_plain:
+        raise InputError(
+            "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
+            "clip or scale the columns"
+        )
     figures |= {"center": frame.center, "frame": [frame.typical, frame.extent]}
-    figures |= _coarse(plan, frame, sample) | _classes(taken)
-    _refuse_quantities(plan, figures["classes"])
-    return figures
+    found = [part["classes"] for part in taken if len(part["classes"])]
+    classes = np.unique(np.concatenate(found)) if found else np.empty(0)
+    # Integers that labels in memory would be read as numbers for were taken as classes, unseen.
+    if plan.inferred and classes.dtype.kind in "iu" and len(classes) and are_quantities(classes, plan.n_rows):
+        raise InputError(
+            f"y holds {len(classes)} different integers, which may be numbers or classes; expected task= for such "
+            "labels in Dask collections and files; pass task='regression' or task='classification'"
+        )
+    return figures | _coarse(plan, frame, sample) | {"classes": classes}
 
 
 def _moments(taken: Sequence[Summary]) -> tuple[FloatArray, FloatArray]:
@@ -183,16 +191,6 @@ def placed_like(points: FloatArray, plan: Plan, figures: Any) -> FloatArray:
     return np.asarray((points - figures["shift"]) / figures["scale"]).astype(plan.dtype)
 
 
-def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
-    frame = Frame.of(np.vstack([sample, ends]), len(sample))
-    if not frame.is_plain:
-        raise InputError(
-            "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
-            "clip or scale the columns"
-        )
-    return frame
-
-
 def frame_of(partition: Summary) -> Frame:
     """The frame that the partition was trained in."""
     return Frame(partition["center"], *(float(value) for value in partition["frame"]))
@@ -207,20 +205,6 @@ def _coarse(plan: Plan, frame: Frame, sample: FloatArray) -> dict[str, Any]:
     farthest = nearest(sample, sample[judged], plan.n_others + 1)[0][:, -1]
     rows = plan.sampled_rows()[judged]
     return {"centers": centers, "judged": sample[judged], "judged_rows": rows, "farthest": farthest}
-
-
-def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
-    found = [part["classes"] for part in taken if len(part["classes"])]
-    return {"classes": np.unique(np.concatenate(found)) if found else np.empty(0)}
-
-
-def _refuse_quantities(plan: Plan, classes: npt.NDArray[Any]) -> None:
-    """Reject integers that labels in memory would be read as numbers for: they were taken as classes, unseen."""
-    if plan.inferred and classes.dtype.kind in "iu" and len(classes) and are_quantities(classes, plan.n_rows):
-        raise InputError(
-            f"y holds {len(classes)} different integers, which may be numbers or classes; expected task= for such "
-            "labels in Dask collections and files; pass task='regression' or task='classification'"
-        )
 
 
 # ----------------------------------------------------------------------------------- sorting rows

@@ -86,17 +86,15 @@ class Store:
             return {key: found[key] for key in found.files}
 
     def once(self, name: str, stage: Callable[..., Mapping[str, Any]], *arguments: Any) -> Summary:
-        """What a stage has left behind; it runs only if it is not done."""
+        """What a stage has left behind for the next ones; it runs only if it is not done."""
         done = self.summary(name)
-        return self.finish(name, **stage(*arguments)) if done is None else done
-
-    def finish(self, name: str, **figures: Any) -> Summary:
-        """Say that a task is done, and what the next stages need to know of it."""
+        if done is not None:
+            return done
+        figures = stage(*arguments)
         if not Path(self.folder).is_dir():
             raise unseen(self.folder)
         summary: Any = {key: np.asarray(value) for key, value in figures.items()}
-        path = Path(self.folder) / f"{name}.npz"
-        self._write(path, lambda path: np.savez(path, **summary))
+        self._write(Path(self.folder) / f"{name}.npz", lambda path: np.savez(path, **summary))
         return dict(summary)
 
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
@@ -129,12 +127,8 @@ def unseen(folder: str | Path) -> StorageError:
 @lru_cache(maxsize=4_096)
 def _header(path: Path, stamp: int) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Shape and dtype of an array, and where it begins in its file, whose time stamp is given."""
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        is_first = version == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        return shape, dtype, file.tell()
+    mapped: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped.shape, mapped.dtype, mapped.offset
 
 
 # --------------------------------------------------------------------------------- temporary folders

@@ -21,23 +21,12 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.measures.label_measures import (
-    border,
-    borders,
-    contradiction,
-    density,
-    disagreement,
-    doubt,
-    misfit,
-    misfits,
-    noise,
-    slope,
-)
+from steep.measures.label_measures import borders, contradiction, density, disagreement, doubt, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.surprise import default_size as surprise_size
 from steep.measures.surprise import surprise
 from steep.measures.taylor import taylor
-from steep.measures.variance import perturbation, variance, variances
+from steep.measures.variance import perturbation, variances
 from steep.rescaling import level
 
 Needs = Literal["function", "labels", "model"]
@@ -53,7 +42,7 @@ class Measure:
     """One measure: its name, its function of a neighbourhood or of a ``FunctionAround``, and what it ``needs``.
 
     ``smallest_k`` neighbours, the sample itself counted, are the fewest for which it makes sense; 0 for none at all.
-    ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` does all k in one pass, where that is quicker. With
+    ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` is a function of all k in one pass, in its place. With
     ``asks_trained`` a model that is trained already is asked where there is one; ``uses_points`` is whether it looks at
     where the points are, beyond who is whose neighbour; ``size(n_samples, n_coordinates)`` is the default k.
 
@@ -69,16 +58,13 @@ class Measure:
     """
 
     name: str
-    function: Callable[[Any], FloatArray]
+    function: Callable[[Any], FloatArray] | None = None
     needs: Needs = "labels"
     smallest_k: int = 3
     prefixes: Callable[[Neighborhood, Sequence[int]], FloatArray] | None = None
     asks_trained: bool = False
     uses_points: bool = True
     size: Callable[[int, int], int] = _usual_size
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def check_k(self, n_neighbors: Any) -> int:
         """Return a number of neighbours that makes sense for this measure; 1 where it looks at none."""
@@ -87,13 +73,15 @@ class Measure:
 
     def variation(self, around: Any) -> FloatArray:
         """Variation at every point."""
+        if self.function is None:
+            return np.asarray(self.variations(around, [around.n_neighbors])[0])
         return self._level(self.function(around), around)
 
     def variations(self, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
         """Variation for every k in ``sizes`` from one graph, ``(len(sizes), n_samples)``."""
         if self.prefixes is not None:
             return self._level(self.prefixes(around, sizes), around)
-        return self._level(np.array([self.function(around.narrowed(k)) for k in sizes]), around)
+        return np.array([self.variation(around.narrowed(k)) for k in sizes])
 
     def _level(self, variation: FloatArray, around: Any) -> FloatArray:
         """Variation that differs by the rounding of labels alone, made equal; a user-supplied one as it is."""
@@ -107,15 +95,13 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("taylor", taylor, needs="function"),
         Measure("perturbation", perturbation, needs="function"),
-        Measure("variance", variance, smallest_k=2, prefixes=variances, uses_points=False),
-        Measure("slope", slope),
-        Measure("noise", noise),
+        Measure("variance", prefixes=variances, smallest_k=2, uses_points=False),
         Measure("contradiction", contradiction, uses_points=False),
         Measure("disagreement", disagreement, uses_points=False),
         Measure("density", density),
         Measure("surprise", surprise, size=surprise_size),
-        Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits, uses_points=False),
-        Measure("border", border, needs="model", smallest_k=1, prefixes=borders, uses_points=False),
+        Measure("misfit", prefixes=misfits, needs="model", smallest_k=1, uses_points=False),
+        Measure("border", prefixes=borders, needs="model", smallest_k=1, uses_points=False),
         Measure("doubt", doubt, needs="model", smallest_k=1, asks_trained=True, uses_points=False),
     )
 }
@@ -123,15 +109,11 @@ MEASURES: dict[str, Measure] = {
 # Older names.
 _ALIASES = {"neighbors": "variance"}
 
-_LACKS = {
-    "function": "evaluates the function itself",
-    "labels": "compares labels",
-    "model": "asks the model that is to be trained",
-}
-_INSTEAD = {
-    "function": "design(function, …)",
-    "labels": "sample_weights(X, y)",
-    "model": "VarianceWeighted(estimator) or VarianceWeightedCV(estimator)",
+# What a measure does that a use may not be able to feed, and which use can.
+_NEEDS = {
+    "function": ("evaluates the function itself", "design(function, …)"),
+    "labels": ("compares labels", "sample_weights(X, y)"),
+    "model": ("asks the model that is to be trained", "VarianceWeighted(estimator) or VarianceWeightedCV(estimator)"),
 }
 
 
@@ -154,9 +136,10 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
             f"measure={shown(measure)} is a {type(measure).__name__}; expected {_known(feeds)}, or a callable of (X, y)"
         )
     if found.needs not in feeds:
+        does, instead = _NEEDS[found.needs]
         raise InputError(
-            f"measure={found.name!r} {_LACKS[found.needs]}, which {use} cannot give it; expected {_known(feeds)}; "
-            f"use {found.name!r} with {_INSTEAD[found.needs]}"
+            f"measure={found.name!r} {does}, which {use} cannot give it; expected {_known(feeds)}; "
+            f"use {found.name!r} with {instead}"
         )
     return found
 

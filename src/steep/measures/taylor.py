@@ -65,7 +65,7 @@ class FiniteDifferences:
     ``bounds`` give the scale of each axis and limits of the nodes: a stencil that would leave the box is moved inwards,
     one that would break the constraint to a place nearby, or rejected; without them the scale is the range of ``X``.
     ``step`` is h as a share of each axis; by default (machine epsilon)^(1/(order+2)), which balances truncation O(h²)
-    against rounding O(1/h^order), and less where a stencil would not fit into the box. ``n_evaluations`` counts.
+    against rounding O(1/h^order), and less where a stencil would not fit into the box.
 
     Examples
     --------
@@ -73,24 +73,17 @@ class FiniteDifferences:
     >>> d = FiniteDifferences(lambda X: X[:, 0] ** 2 * X[:, 1], bounds=[(0, 2), (0, 2)])
     >>> d(np.array([[1.0, 1.0]]), np.array([[1, 1], [2, 0]])).round(4).ravel().tolist()
     [2.0, 2.0]
-    >>> d.n_evaluations
-    7
     """
 
     def __init__(
-        self,
-        function: Function,
-        *,
-        bounds: Bounds | Box | None = None,
-        step: float | None = None,
+        self, function: Function, *, bounds: Bounds | Box | None = None, step: float | None = None,
         vectorized: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_function(function)
         self.function = function
         self.box = None if bounds is None else Box(bounds)
         self.step = None if step is None else check_real(step, name="step", above=0.0, maximum=0.1)
         self.vectorized = check_flag(vectorized, name="vectorized")
-        self.n_evaluations = 0
 
     def __call__(self, X: Any, multi_indices: npt.NDArray[np.int64], /) -> FloatArray:
         """Return ∂^k f as ``(n_indices, n_samples, n_outputs)``."""
@@ -125,7 +118,6 @@ class FiniteDifferences:
         nodes = self._nodes(centres, offsets, step)
         if not np.isfinite(nodes).all():
             raise InputError("X spans more than floats reach; expected a smaller range; scale the inputs")
-        self.n_evaluations += len(nodes)
         values = evaluate(self.function, nodes, vectorized=self.vectorized)
         return np.asarray((rows @ values.reshape(len(offsets), -1)).reshape(rows.shape[0], len(points), -1))
 
@@ -134,15 +126,9 @@ class FiniteDifferences:
         nodes: FloatArray = (offsets * step)[:, None, :] + centres
         if self.box is not None:
             # Nodes of points inside leave the box by rounding alone: they are brought back.
-            inside = self._in_box(centres)[:, None]
+            inside = _in_box(self.box, centres)[:, None]
             np.clip(nodes, self.box.lower, self.box.upper, out=nodes, where=inside)
         return nodes.reshape(-1, centres.shape[1])
-
-    def _in_box(self, points: FloatArray) -> npt.NDArray[np.bool_]:
-        """Tell which points lie between the bounds, whatever the constraint says."""
-        if self.box is None:
-            return np.ones(len(points), dtype=bool)
-        return np.asarray(np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1))
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
         """Centres of the stencils: at the points, or nearby where they stay inside the domain."""
@@ -151,13 +137,15 @@ class FiniteDifferences:
         reach = np.abs(offsets).max(axis=0) * step
         within = (self.box.lower + reach, self.box.upper - reach)
         # Only points inside are moved: where a caller's point lies outside, so must its nodes.
-        centres: FloatArray = np.where(self._in_box(points)[:, None], np.clip(points, *within), points)
+        centres: FloatArray = np.where(_in_box(self.box, points)[:, None], np.clip(points, *within), points)
         if self.box.constraint is None:
             return centres
         generator = np.random.default_rng(0)
         left = np.flatnonzero(self.box.contains(points))
         for attempt in range(_TRIES):
-            left = left[~self._stand_inside(centres[left], offsets, step)]
+            if len(left):
+                inside = self.box.contains(self._nodes(centres[left], offsets, step))
+                left = left[~inside.reshape(len(offsets), -1).all(axis=0)]
             if not len(left):
                 return centres
             # Further away as the tries go on, up to sixteen times the reach.
@@ -168,14 +156,10 @@ class FiniteDifferences:
             "derivatives, or use a measure of labels such as 'surprise'"
         )
 
-    def _stand_inside(
-        self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray
-    ) -> npt.NDArray[np.bool_]:
-        """Tell for each centre whether all its nodes belong to the domain."""
-        if not len(centres) or self.box is None:
-            return np.ones(len(centres), dtype=bool)
-        inside = self.box.contains(self._nodes(centres, offsets, step))
-        return np.asarray(inside.reshape(len(offsets), -1).all(axis=0))
+
+def _in_box(box: Box, points: FloatArray) -> npt.NDArray[np.bool_]:
+    """Tell which points lie between the bounds, whatever the constraint says."""
+    return np.asarray(np.all((points >= box.lower) & (points <= box.upper), axis=1))
 
 
 def _joined(blocks: list[FloatArray]) -> FloatArray:
@@ -307,13 +291,9 @@ def taylor_variation(
 def taylor(around: FunctionAround) -> FloatArray:
     """Eq. dn, for the registry."""
     return taylor_variation(
-        around.function,
-        around.points,
-        order=around.order,
-        epsilon=around.epsilon,
-        derivatives=around.derivatives,
+        around.function, around.points, order=around.order, epsilon=around.epsilon, derivatives=around.derivatives,
         bounds=around.bounds,
-    )
+    )  # fmt: skip
 
 
 def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:

@@ -208,13 +208,9 @@ def perturbation(around: FunctionAround) -> FloatArray:
     if around.function is None:
         raise InputError("measure='perturbation' evaluates the function, got none; pass function=")
     return perturbation_variance(
-        around.function,
-        around.points,
-        epsilon=around.epsilon,
-        n_draws=around.n_draws,
-        bounds=around.bounds,
+        around.function, around.points, epsilon=around.epsilon, n_draws=around.n_draws, bounds=around.bounds,
         random_state=around.random_state,
-    )
+    )  # fmt: skip
 
 
 def _inside(box: Box, points: FloatArray, draws: FloatArray) -> FloatArray:

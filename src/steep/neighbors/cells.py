@@ -11,7 +11,6 @@ middle of the data as its innermost point, so that each point keeps digits in pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -158,8 +157,8 @@ def _cut_group(
     n_cells = max(1, round(len(points) / cell_size))
     labels = nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
     by_cell = np.argsort(labels, kind="stable")
-    parts = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
-    sizes = np.array([size for part in parts for size in part], dtype=np.int64)
+    most = LARGEST * cell_size
+    sizes = np.array([min(most, size - at) for size in np.bincount(labels) for at in range(0, size, most)])
     order[:] = order[by_cell]
     if _is_plain(frame):
         centers: FloatArray = np.empty((len(sizes), X.shape[1]))
@@ -179,11 +178,6 @@ def _centers(placed: FloatArray, sizes: IntArray, frame: Frame) -> FloatArray:
     tail = (np.maximum.reduceat(row_lengths(placed), first) > BEND * frame.typical) & (lengths > lowest)
     centers[tail] *= (lowest[tail] / lengths[tail])[:, None]
     return np.asarray(centers)
-
-
-def _pieces(size: int, largest: int) -> Iterator[int]:
-    for first in range(0, size, largest):
-        yield min(largest, size - first)
 
 
 # ------------------------------------------------------------------------------------ which are near

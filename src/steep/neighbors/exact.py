@@ -7,12 +7,9 @@
 3. Sweep nearby cells, which brings the lists close to the truth, then complete every list.
 4. Prove the lists in float64.
 
-Lists hold a few more neighbours than wanted, by float32 scores.
-
-**What float32 cannot decide is decided in float64**, from the data as given.
-Engines shortlist by float32 products and say below which score no point can be missing (frame.py). Where
-the shortlist reaches farther than that (many equal points, tight clusters far apart) the point is compared
-with all others, measuring only those that float32 cannot rule out.
+Lists hold a few more neighbours than wanted, by float32 scores. Below which score no point can be missing is known
+(frame.py). If a list reaches farther than that (many equal points, tight clusters far apart) the point is compared with
+all others, measuring in float64 those that float32 cannot rule out.
 """
 
 from __future__ import annotations
@@ -95,7 +92,7 @@ def join_tiles(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     pairs = np.column_stack(np.triu_indices(n_tiles, 1))
     join_pairs(tiles, pairs, np.full(len(pairs), np.inf, np.float32), lists, team, at_once=16)
     watch.lap("tiles")
-    certain = certain_scores(lists.top, np.sqrt(2.0 * tiles.half.astype(np.float64)), X.shape[1], 24)
+    certain = certain_scores(lists.top, np.sqrt(2.0 * tiles.half.astype(np.float64)), X.shape[1])
     certain[frame.is_far(X)] = -np.inf
     if width == n_points - 1:  # every point is on the list
         certain[:] = np.inf
@@ -120,7 +117,7 @@ def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> Float
     met = near.gap <= 1.01 * np.maximum(reach[owner], reach[near.cell]) + doubt
     longest = np.maximum.reduceat(np.where(met, near.length, 0), near.start[:-1]).astype(np.float64)
     lengths = np.sqrt(2.0 * cells.half.astype(np.float64)) + longest[cells.home]
-    return certain_scores(lists.top, lengths, cells.points.shape[1], 24)
+    return certain_scores(lists.top, lengths, cells.points.shape[1])
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ def proven(job: Join, order: npt.NDArray[np.int32], lists: Lists, certain: Float
 
     def work(first: int) -> None:
         last = min(first + 5_000, n_points)
-        rank(X, order, lists.index, certain, best.score, best.index, unsure, first, last)
+        rank(X, order, lists.index, certain, best.best, unsure, first, last)
 
     job.team.each(work, range(0, n_points, 5_000))
     distances, indices = best.in_rows_of(order, job.include_self)

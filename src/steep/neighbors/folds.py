@@ -59,26 +59,24 @@ def standardise(points: FloatArray) -> FloatArray:
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
-    points, _ = _ordinary(points)
+    points = _ordinary(points)
     spread = _spread(points)
     centred = points - points.mean(axis=0, dtype=np.float64)
     standard: FloatArray = centred / np.where(spread > 0, spread, np.inf)
     return standard.astype(points.dtype, copy=False)
 
 
-def _ordinary(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Points in columns whose squares neither overflow nor vanish, and what the columns were divided by."""
+def _ordinary(points: FloatArray) -> FloatArray:
+    """Points in columns whose squares neither overflow nor vanish: others are divided by their largest."""
     largest = _span(points)
-    # Squares of these overflow, or vanish: their columns are brought to ordinary size first.
     extreme = (largest > LARGEST_NUMBER) | ((largest < SMALLEST_NUMBER) & (largest > 0))
-    unit = np.where(extreme, largest, 1.0)
-    return points / unit if extreme.any() else points, unit
+    return points / np.where(extreme, largest, 1.0) if extreme.any() else points
 
 
 def _spread(points: FloatArray) -> FloatArray:
     """Deviation of every column; 0 for one that is constant."""
     spread: FloatArray = points.std(axis=0, dtype=np.float64)
-    spread[spread <= _ROUNDING * np.maximum(points.max(axis=0), -points.min(axis=0))] = 0.0
+    spread[spread <= _ROUNDING * _span(points)] = 0.0
     return spread
 
 
@@ -86,8 +84,8 @@ def _spreads(points: FloatArray, trains: Sequence[IntArray]) -> FloatArray:
     """Deviations of the columns of every training set, ``(n_sets, n_features)``; ``points`` are centred."""
     times = np.array([np.bincount(train, minlength=len(points)) for train in trains], dtype=np.float64)
     times /= times.sum(axis=1, keepdims=True)
-    squares, means = times @ points**2, times @ points
-    variances = squares - means**2
+    squares = times @ points**2
+    variances = squares - (times @ points) ** 2
     spreads = np.sqrt(np.maximum(variances, 0.0))
     # Where a few extreme values move the middle, little is left of the digits.
     few = ((variances <= _FEW_DIGITS * squares) & (squares > 0)).any(axis=1)
@@ -98,59 +96,27 @@ def _spreads(points: FloatArray, trains: Sequence[IntArray]) -> FloatArray:
 
 @dataclass(frozen=True)
 class SharedGraph:
-    """For every row the rows near it, from which the neighbours within a fold are taken.
+    """For every row the rows near it, from which the neighbours within a fold are taken."""
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (n_samples, n_features)
-        The rows, centred, in units u.
-    standardised : bool
-        Whether a fold divides its columns by their spread.
-    indices : ndarray of shape (n_samples, n_known)
-        Near rows of every row, itself among them, ascending.
-    reach : ndarray of shape (n_samples,)
-        G_i², which no row left out is nearer than.
-    self_at : ndarray of shape (n_samples,)
-        Place of every row in its own list.
-    """
-
-    numbers: FloatArray
-    standardised: bool
-    indices: IntArray
-    reach: FloatArray
-    self_at: IntArray
+    numbers: FloatArray  # the rows, centred, in units u
+    standardised: bool  # whether a fold divides its columns by their spread
+    indices: IntArray  # near rows of every row, itself among them, ascending, (n_samples, n_known)
+    reach: FloatArray  # G_i², which no row left out is nearer than
+    self_at: IntArray  # place of every row in its own list
 
     @classmethod
     def of(
-        cls,
-        numbers: FloatArray,
-        n_neighbors: int,
-        trains: Sequence[IntArray],
-        *,
-        standardised: bool,
+        cls, numbers: FloatArray, n_neighbors: int, trains: Sequence[IntArray], *, standardised: bool,
         n_jobs: int | None = None,
-    ) -> Self | None:
-        """List near rows once; None where a fold had better search its own.
+    ) -> Self | None:  # fmt: skip
+        """List near rows of all ``numbers`` once; None where a fold had better search its own.
 
-        Parameters
-        ----------
-        numbers : ndarray of shape (n_samples, n_features)
-            All rows, finite, before standardising.
-        n_neighbors : int
-            Most neighbours that a fold will ask for.
-        trains : sequence of ndarray
-            Training rows of every fold.
-        standardised : bool
-            Whether every training set standardises its columns.
-        n_jobs : int, optional
-            Threads of the search.
+        ``trains`` are the training rows of every fold, of which it will ask for at most ``n_neighbors``.
         """
         kept = min(len(train) for train in trains) / len(numbers)
         known = ceil(_KNOWN_PER_WANTED * n_neighbors / kept) + _KNOWN_BESIDES
         known += min(numbers.shape[1], _KNOWN_FOR_FEATURES)
-        if n_neighbors == 1 or not known < len(numbers) <= _FEW_ROWS:
-            return None
-        if _swallows_digits(numbers, trains):
+        if n_neighbors == 1 or not known < len(numbers) <= _FEW_ROWS or _swallows_digits(numbers, trains):
             return None
         points = _in_largest_units(numbers, trains if standardised else None)
         distances, near = neighbor_graph(points, n_neighbors=known, recall=1.0, n_jobs=n_jobs)
@@ -194,7 +160,7 @@ class SharedGraph:
         """D'² of every row to those it lists, for every fold, ``(n_folds, n_samples, n_known)``."""
         squares = self._all_squares
         if squares is not None:
-            return (scales @ squares.reshape(scales.shape[1], -1)).reshape(-1, *self.indices.shape)
+            return np.tensordot(scales, squares, axes=1)
         step = max(1, _SQUARES // (self.indices.shape[1] * scales.shape[1]))
         parts = [slice(start, start + step) for start in range(0, len(self.indices), step)]
         return np.concatenate([np.tensordot(scales, self._squares(part), axes=1) for part in parts], axis=1)
@@ -221,7 +187,7 @@ class SharedGraph:
 
 def _swallows_digits(numbers: FloatArray, trains: Sequence[IntArray]) -> bool:
     """Whether a few values are so large that the digits of the others would be lost where a fold lacks them."""
-    given: FloatArray = _ordinary(np.asarray(numbers, dtype=np.float64))[0]
+    given = _ordinary(np.asarray(numbers, dtype=np.float64))
     spreads = _spreads(given - given.mean(axis=0), trains)
     # A column that is constant in a fold is not a reason: its values may be few.
     doubtful = np.flatnonzero(spreads.min(axis=0) < _LEAST_SHARE * spreads.max(axis=0))
@@ -245,7 +211,7 @@ def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) ->
         points = given / (np.abs(given).max() or 1.0)
         points -= points.mean(axis=0)
         return points / (np.abs(points).max() or 1.0)
-    points = _ordinary(given)[0]
+    points = _ordinary(given)
     points = points - points.mean(axis=0)
     largest = _spreads(points, trains).max(axis=0)
     varying = largest > 0

@@ -41,20 +41,11 @@ SLACK = 4  # neighbours shortlisted beyond those wanted; more make proofs more l
 
 @dataclass(frozen=True)
 class Frame:
-    """The centre of a data set, and how far it reaches.
-
-    Attributes
-    ----------
-    center : ndarray of float64, shape (n_features,)
-    typical : float
-        Median distance from the centre.
-    extent : float
-        No point is farther from the centre.
-    """
+    """The centre of a data set, and how far it reaches."""
 
     center: FloatArray
-    typical: float
-    extent: float
+    typical: float  # median distance from the centre
+    extent: float  # no point is farther from the centre
 
     @classmethod
     def of(cls, X: FloatArray, n_typical: int | None = None) -> Frame:
@@ -175,19 +166,12 @@ def half_norms(points: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", points, points) * points.dtype.type(0.5), dtype=points.dtype)
 
 
-def certain_scores(top: FloatArray, lengths: FloatArray, n_features: int, digits: int) -> FloatArray:
+def certain_scores(top: FloatArray, lengths: FloatArray, n_features: int) -> FloatArray:
     """Return the score that no point missing from a list can go below; negative where nothing is certain.
 
-    Parameters
-    ----------
-    top : ndarray of shape (n_points,)
-        Worst score on the list of each point, from products.
-    lengths : ndarray of shape (n_points,)
-        Distance of each point from the centre of the products.
-    n_features, digits : int
-        d and p of the error δ = (d + 8)·2⁻ᵖ.
+    ``top`` is the worst score on the list of each point, from float32 products about a centre as far as ``lengths``.
     """
-    delta = (n_features + 8) * 2.0**-digits
+    delta = (n_features + 8) * 2.0**-24
     left = top.astype(np.float64) - 4 * delta * lengths**2
     slope = 4 * delta * lengths
     s = (np.sqrt(slope**2 + (2 + 4 * delta) * np.maximum(left, 0)) - slope) / (1 + 2 * delta)
@@ -199,13 +183,6 @@ def vanished(n_features: int) -> float:
     return (n_features + 8) * 2.0**-120
 
 
-def lengths_between(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the distances of ``points`` (n, d) to ``others`` (n, m, d)."""
-    with np.errstate(under="ignore"):
-        steps = np.subtract(others, points[:, None, :], dtype=np.float64)
-        return np.asarray(np.sqrt(np.einsum("ijk,ijk->ij", steps, steps)))
-
-
 def ranked(distances: FloatArray) -> FloatArray:
     """Round to the digits of float32 at any scale: by these values distances are compared.
 
@@ -214,14 +191,11 @@ def ranked(distances: FloatArray) -> FloatArray:
     >>> ranked(np.array([1 + 1e-9, 2.0**900 * (1 + 1e-9)])) == [1, 2.0**900]
     array([ True,  True])
     """
-    if distances.size and (distances.max() > FLOAT32.max or _least(distances) < FLOAT32.tiny):
+    least = distances.min(initial=np.inf, where=distances > 0)
+    if distances.size and (distances.max() > FLOAT32.max or least < FLOAT32.tiny):
         mantissa, exponent = np.frexp(distances)
         return np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent)
     return distances.astype(np.float32).astype(np.float64)
-
-
-def _least(distances: FloatArray) -> float:
-    return float(distances.min(initial=np.inf, where=distances > 0))
 
 
 def as_float32(distances: FloatArray) -> FloatArray:

@@ -135,14 +135,9 @@ def neighbor_graph(
            [0., 2.]], dtype=float32)
     """
     distances, indices, info = search_graph(
-        check_points(X),
-        n_neighbors=n_neighbors,
-        include_self=include_self,
-        recall=recall,
-        metric=metric,
-        n_jobs=n_jobs,
-        random_state=random_state,
-    )
+        check_points(X), n_neighbors=n_neighbors, include_self=include_self, recall=recall, metric=metric,
+        n_jobs=n_jobs, random_state=random_state,
+    )  # fmt: skip
     return (distances, indices, info) if return_info else (distances, indices)
 
 
@@ -266,7 +261,17 @@ def sparse_graph(distances: Any, indices: Any) -> csr_matrix:
            [1., 0., 0.],
            [0., 2., 0.]])
     """
-    lengths, others = _checked(np.asarray(distances), np.asarray(indices))
+    lengths, others = np.asarray(distances), np.asarray(indices)
+    if others.ndim != 2 or others.dtype.kind not in "iu" or lengths.shape != others.shape:
+        raise InputError(
+            f"distances of shape {lengths.shape} and indices of shape {others.shape} ({others.dtype}) are not a "
+            "graph; expected two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
+        )
+    if others.size and not (others.min() >= 0 and others.max() < len(others)):
+        raise InputError(
+            f"indices goes from {others.min()} to {others.max()}; expected rows from 0 to {len(others) - 1}; build "
+            "it with neighbor_graph"
+        )
     own = others == np.arange(len(others))[:, None]
     if own.any():
         if not own[:, 0].all() or own[:, 1:].any():
@@ -279,17 +284,3 @@ def sparse_graph(distances: Any, indices: Any) -> csr_matrix:
     starts = np.arange(0, n_samples * n_others + 1, n_others) if n_others else np.zeros(n_samples + 1, int)
     flat = lengths.astype(np.float64).ravel(), np.ascontiguousarray(others).ravel(), starts
     return csr_matrix(flat, shape=(n_samples, n_samples))
-
-
-def _checked(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
-    if indices.ndim != 2 or indices.dtype.kind not in "iu" or distances.shape != indices.shape:
-        raise InputError(
-            f"distances of shape {distances.shape} and indices of shape {indices.shape} ({indices.dtype}) are no "
-            "graph; expected two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
-        )
-    if indices.size and not (indices.min() >= 0 and indices.max() < len(indices)):
-        raise InputError(
-            f"indices goes from {indices.min()} to {indices.max()}; expected rows from 0 to {len(indices) - 1}; build "
-            "it with neighbor_graph"
-        )
-    return distances, indices

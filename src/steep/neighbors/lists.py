@@ -33,16 +33,11 @@ NO_POINT = np.iinfo(np.int32).max
 
 
 class Team:
-    """Threads for kernels that release the GIL.
-
-    Attributes
-    ----------
-    stop : ndarray of bool, shape (1,)
-        Kernels read it between two pieces of work, so that an interrupt ends every thread promptly.
-    """
+    """Threads for kernels that release the GIL."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        # Kernels read it between two pieces of work, so that an interrupt ends every thread promptly.
         self.stop: npt.NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
@@ -147,7 +142,7 @@ def in_rounds(pairs: IntArray, n_cells: int, n_threads: int, at_once: int) -> tu
     """Order pairs of cells so that those of one round share no cell and may run side by side.
 
     Return the order, and slices of at most ``at_once`` of each round. The order, and so the result to the last bit,
-    does not depend on the number of threads; with one there is nobody to collide with, and all is one long round.
+    does not depend on the number of threads; with one thread all is one long round.
     """
     rounds = color(pairs, n_cells)
     order = np.argsort(rounds, kind="stable")

@@ -42,23 +42,12 @@ SWEEP, PER_COORDINATE, KEEP, MEASURE = 1.0, 0.03, 0.045, 0.00013
 
 @dataclass(frozen=True)
 class Narrow:
-    """The points in few coordinates.
-
-    Attributes
-    ----------
-    points : ndarray of float32, shape (n_points, p)
-    extra : ndarray of float32, shape (n_points,)
-        β r²/2, which the score of a pair counts for each of its points.
-    width : int
-        Candidates to keep for each point.
-    ranks : ndarray of int, shape (n_sampled, n_neighbors)
-        Place of the sampled points' true neighbours among all points.
-    """
+    """The points in few coordinates."""
 
     points: Float32Array
-    extra: Float32Array
-    width: int
-    ranks: IntArray
+    extra: Float32Array  # β r²/2, which the score of a pair counts for each of its points
+    width: int  # candidates to keep for each point
+    ranks: IntArray  # place of the sampled points' true neighbours among all points, (n_sampled, n_neighbors)
 
 
 @dataclass(frozen=True)
@@ -107,7 +96,7 @@ def narrow_view(leading: Leading, truth: Truth, recall: float) -> Narrow | None:
     ranks = _ranks(points, half, some, ladder, BETAS)
     n_others = truth.indices.shape[1]
     lost = LOST * (1 - recall)
-    choices: list[tuple[float, tuple[int, float, int] | None]] = [(_cost_of_all(n_features, n_others), None)]
+    choices: list[tuple[float, tuple[int, float, int] | None]] = [(_cost(n_features, n_others, n_features), None)]
     for p, of_betas in zip(ladder, ranks, strict=True):
         for beta, rank in zip(BETAS, of_betas, strict=True):
             width = max(n_others + 2, int(np.quantile(rank, 1 - lost, method="higher")))
@@ -188,7 +177,3 @@ def _tall(narrow: Float32Array, half: Float32Array, beta: float) -> Float32Array
 
 def _cost(p: int, width: int, n_features: int) -> float:
     return SWEEP + PER_COORDINATE * p + width * (KEEP + MEASURE * n_features)
-
-
-def _cost_of_all(n_features: int, n_others: int) -> float:
-    return _cost(n_features, n_others, n_features)

@@ -21,9 +21,10 @@ from steep._validation import FloatArray, IntArray
 from steep.exceptions import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
 from steep.neighbors.exact import join_exact, proven
-from steep.neighbors.frame import Frame, lengths_between, ranked
+from steep.neighbors.frame import Frame, ranked
 from steep.neighbors.lists import Join, Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
+from steep.neighbors.query import lengths_to
 from steep.neighbors.recall import (
     Estimate,
     Truth,
@@ -76,7 +77,7 @@ def join_partitioned(job: Join, recall: float, rng: np.random.Generator) -> tupl
     watch.lap("sort")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
-        found = ranked(lengths_between(X[truth.rows], X[indices[truth.rows, -n_others:]]))
+        found = ranked(lengths_to(X, X[truth.rows], indices[truth.rows, -n_others:]))
     estimate = check_promise(truth, found, recall)
     if not estimate.kept and affordable:
         return _exactly(job, watch)
@@ -119,7 +120,9 @@ def _begin(
         else:
             truth = exact_sample(job, size, rng)
         watch.lap("sample")
-    n_near, scores = NEAR, _scores(truth, view)
+    n_near, scores = NEAR, 0.5 * np.square(truth.distances)
+    if view is not None:  # what too many come before is not found
+        scores = np.where(view.ranks > view.width, np.inf, -np.inf)
     while True:
         reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
         if estimate.kept or n_near >= min(NEAR_MOST, cells.n_cells - 1):
@@ -128,10 +131,3 @@ def _begin(
         near = near_cells(cells, min(n_near, cells.n_cells - 1), team)
     watch.lap("recall estimate")
     return cells, lists, radius, near, truth, reach, estimate
-
-
-def _scores(truth: Truth, view: Narrow | None) -> FloatArray:
-    """Return the scores of the true neighbours; in few coordinates infinite where too many come before them."""
-    if view is not None:
-        return np.where(view.ranks > view.width, np.inf, -np.inf)
-    return np.asarray(0.5 * np.square(truth.distances))

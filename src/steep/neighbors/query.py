@@ -14,17 +14,7 @@ from scipy.spatial.distance import cdist
 
 from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.frame import (
-    SLACK,
-    Frame,
-    best_of,
-    half_norms,
-    into_range,
-    lengths_between,
-    ordinary,
-    row_lengths,
-    vanished,
-)
+from steep.neighbors.frame import SLACK, Frame, best_of, half_norms, into_range, ordinary, row_lengths, vanished
 
 # Above this many dimensions a tree visits nearly all its leaves and a matrix product wins.
 _TREE_FEATURES = 6
@@ -125,9 +115,7 @@ def _block(
 
 def _compare(points: FloatArray, query: FloatArray, among: IntArray, width: int) -> tuple[FloatArray, IntArray]:
     """Return the nearest of some points to one query; of equally near ones the first."""
-    step = max(1, _BLOCK // points.shape[1])
-    parts = [among[first : first + step] for first in range(0, len(among), step)]
-    lengths = np.concatenate([row_lengths(points[part] - query) for part in parts])
+    lengths = cdist(query[None], points[among])[0]
     best = np.argsort(lengths, kind="stable")[:width]
     return lengths[best], among[best]
 
@@ -138,7 +126,9 @@ def lengths_to(points: FloatArray, queries: FloatArray, indices: IntArray) -> Fl
     out = np.empty(indices.shape)
     for first in range(0, len(indices), step):
         part = slice(first, first + step)
-        out[part] = lengths_between(queries[part], points[indices[part]])
+        with np.errstate(under="ignore"):
+            steps = np.subtract(points[indices[part]], queries[part, None], dtype=np.float64)
+            out[part] = np.sqrt(np.einsum("ijk,ijk->ij", steps, steps))
     return out
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, rounding_of
 from steep.neighbors.exact import Bounds, exact_rows
-from steep.neighbors.frame import SLACK, best_of, certain_scores, lengths_between
+from steep.neighbors.frame import SLACK, best_of, certain_scores
 from steep.neighbors.kernels.complete import complete_some
 from steep.neighbors.kernels.joins import meeting_gaps
 from steep.neighbors.lists import Join, Lists, empty_lists
+from steep.neighbors.query import lengths_to
 
 LEAST_SAMPLE, SAMPLE, LEAST_WIDE_SAMPLE = 400, 900, 256  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
@@ -46,13 +47,9 @@ class Estimate:
 
 def exact_sample(job: Join, size: int, rng: np.random.Generator, bounds: Bounds | None = None) -> Truth:
     """Search a sample of points exactly."""
-    rows = _sampled(job, size, rng)
+    rows = np.sort(rng.choice(len(job.X), min(size, len(job.X)), replace=False))
     distances, indices = exact_rows(job, rows, bounds)
     return Truth(rows, indices, distances)
-
-
-def _sampled(job: Join, size: int, rng: np.random.Generator) -> IntArray:
-    return np.sort(rng.choice(len(job.X), min(size, len(job.X)), replace=False))
 
 
 def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: np.random.Generator) -> Truth:
@@ -61,7 +58,7 @@ def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: n
     Cells are in float32. What they find is measured in float64, and where that does not prove that no one is
     missing, the point is compared with all others.
     """
-    (X, frame, width, *_), rows = job, _sampled(job, size, rng)
+    (X, frame, width, *_), rows = job, np.sort(rng.choice(len(job.X), min(size, len(job.X)), replace=False))
     place = np.empty(len(X), np.int64)
     place[cells.order] = np.arange(len(X))
     lists, longest = empty_lists(len(rows), width + SLACK), np.zeros(len(rows), np.float32)
@@ -69,10 +66,10 @@ def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: n
     by_cell = np.argsort(at)  # positions are cell by cell
     complete_some(cells, near, cells.sizes, np.float32(rounding_of(cells)), at[by_cell], by_cell, lists.best, longest)
     lengths = np.sqrt(2.0 * cells.half[at].astype(np.float64)) + longest
-    certain = certain_scores(lists.top, lengths, X.shape[1], 24)
+    certain = certain_scores(lists.top, lengths, X.shape[1])
     vacant = lists.index >= len(X)
     found = np.sort(cells.order[np.where(vacant, 0, lists.index)], axis=1)
-    distances, indices = best_of(lengths_between(X[rows], X[found]), found, width)
+    distances, indices = best_of(lengths_to(X, X[rows], found), found, width)
     with np.errstate(over="ignore"):
         reached = 0.5 * np.square(distances[:, -1]) * (1 + 1e-6)
     unsure = np.flatnonzero(~(reached < certain) | vacant.any(axis=1) | frame.is_far(X[rows]))
@@ -138,10 +135,7 @@ def _least_reach(needed: FloatArray, recall: float, reaches: FloatArray) -> tupl
 
 
 def check_promise(truth: Truth, distances: FloatArray, recall: float) -> Estimate:
-    """Hold the distances of the lists returned for the sampled points against the truth.
-
-    An equally near point in the place of another is not a miss.
-    """
+    """Hold the distances of the lists returned against the truth; an equally near point is not a miss."""
     found = (distances <= truth.distances[:, -1:] * (1 + 3e-7)).mean(axis=1)[:, None]
     return Estimate(float(found.mean()), bool(_is_kept(found, recall, CAUTION)[0]))
 

@@ -75,7 +75,7 @@ class Adaptive(Strategy):
     Examples
     --------
     >>> import steep
-    >>> plan = steep.design(lambda X: X[:, 0] ** 3, [(0, 1)], 16, strategy=steep.Adaptive("slope"), random_state=0)
+    >>> plan = steep.design(lambda X: X[:, 0] ** 3, [(0, 1)], 16, strategy=steep.Adaptive("variance"), random_state=0)
     >>> len(plan.X), plan.hedge is None
     (16, True)
     """

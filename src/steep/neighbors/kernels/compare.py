@@ -191,12 +191,12 @@ def nearest_scores(X, rows, index, width):
 
 
 @compiled()
-def rank(X, order, index, certain, best, best_index, unsure, first, last):
+def rank(X, order, index, certain, best, unsure, first, last):
     """Turn lists of positions into the best rows, sorted, and their float32 distances, of the data as given.
 
     ``unsure`` are rows whose list is not full or has not reached as near as no missing point can be.
     """
-    width, wanted = index.shape[1], best.shape[1]
+    width, wanted = index.shape[1], best.score.shape[1]
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
         row = order[q]
@@ -208,6 +208,6 @@ def rank(X, order, index, certain, best, best_index, unsure, first, last):
             keys[j] = ranked(distance(X, row, indices[j]))
         sort_pairs(keys, indices, 1 if width == wanted else width // 2)  # sorted already, but for rounding
         for j in range(wanted):
-            best[q, j], best_index[q, j] = min(keys[j], LARGEST), indices[j]
+            best.score[q, j], best.index[q, j] = min(keys[j], LARGEST), indices[j]
         reached = keys[wanted - 1]
         unsure[row] = not (certain[q] == np.inf or 0.5 * reached * reached * (1 + 1e-6) < certain[q])

@@ -10,41 +10,15 @@ rounding may do to t is allowed for on both sides.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from steep.neighbors.kernels import compiled
 from steep.neighbors.kernels.joins import LEVELS, ROWS, direction, directions, nearest_first
-from steep.neighbors.kernels.panels import Room, Side, copy_rows, gather, meet, room_for, set_limits, side_of, turn_over
+from steep.neighbors.kernels.panels import Side, copy_rows, gather, meet, room_for, set_limits, side_of, turn_over
 from steep.neighbors.kernels.vectors import PANEL
 
 MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
-
-
-class CellPair(NamedTuple):
-    """Two cells of which one visits the other, what of them has met, and what rounding may do to that."""
-
-    mine: int
-    other: int
-    swept: float  # all pairs with t_m − t_q up to here have met
-    doubt: float
-    level: float  # points are sorted as finely as this
-
-
-class Visit(NamedTuple):
-    """Room for meeting cells: a cell, those who visit it, and what a tile needs."""
-
-    others: Side
-    mine: Side
-    room: Room
-
-
-@compiled()
-def limits(along, far, swept, doubt):
-    """Return how far along u each point still has to look; −∞ where the sweep went as ``far``."""
-    return np.where(far + doubt > swept, np.minimum(along + far + doubt, FAR), np.float32(-np.inf))
 
 
 @compiled()
@@ -58,7 +32,7 @@ def complete(cells, near, size, swept, rounding, some, best, stop):
     longest = np.max(start[1:] - start[:-1])
     rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
     cols.limit[:] = -np.inf
-    visit = Visit(cols, rows, room_for(cols, X.shape[1], False))
+    visit = cols, rows, room_for(cols, X.shape[1], False)
     for a in some:
         if stop[0]:
             return
@@ -72,7 +46,9 @@ def complete(cells, near, size, swept, rounding, some, best, stop):
             length = direction(centers, a, b)[1]
             doubt = rounding * (length + size[a] + size[b])
             far = np.sqrt(2 * best.top[mine]) * np.float32(1 + 1e-6)
-            limit = limits(along_of[p], far, swept[first + p] - doubt, doubt)
+            # How far along u each point still has to look; −∞ where the sweep went as far.
+            looks = far + doubt > swept[first + p] - doubt
+            limit = np.where(looks, np.minimum(along_of[p] + far + doubt, FAR), np.float32(-np.inf))
             farthest = np.max(limit)
             if farthest < near.behind[first + p]:
                 continue
@@ -80,14 +56,14 @@ def complete(cells, near, size, swept, rounding, some, best, stop):
             along_b = np.dot(X[start[b] : start[b + 1]], u_of[p]) + length
             n_cols = nearest_first(along_b, farthest, start[b], cols.place, cols.level)
             # A level holds what lies below the next: only whole levels count as met.
-            pair = CellPair(a, b, swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS)
-            look_at(cells, pair, along_of[p], n_rows, n_cols, visit, best)
+            met = swept[first + p] - doubt - (farthest - np.min(along_b)) / LEVELS
+            look_at(cells, (a, b), met, along_of[p], n_rows, n_cols, visit, best)
 
 
 @compiled()
-def look_at(cells, pair, along, n_rows, n_cols, visit, best):
-    """Offer the points gathered of a cell to those of another that look so far, but for those they have met."""
-    (a, b, swept, doubt, level), (cols, rows, room) = pair, visit
+def look_at(cells, pair, met, along, n_rows, n_cols, visit, best):
+    """Offer the points gathered of a cell to those of another that look so far; pairs with t_m − t_q < ``met`` met."""
+    (a, b), (cols, rows, room) = pair, visit
     row_along = np.empty(n_rows, np.float32)
     for i in range(n_rows):
         row_along[i], rows.place[i] = along[rows.place[i]], cells.start[a] + rows.place[i]
@@ -99,7 +75,7 @@ def look_at(cells, pair, along, n_rows, n_cols, visit, best):
     for begin in range(0, n_rows, ROWS):
         end = min(begin + ROWS, n_rows)
         n_near = np.searchsorted(cols.level[:n_cols], -rows.level[begin], side="right")
-        n_met = np.searchsorted(cols.level[:n_cols], np.min(row_along[begin:end]) + swept - doubt - level)
+        n_met = np.searchsorted(cols.level[:n_cols], np.min(row_along[begin:end]) + met)
         if n_met < n_near:
             meet(rows, begin, n_rows - begin, cols, n_met, n_near, room, best)
 
@@ -110,7 +86,7 @@ def visit_of(longest, n_features):
     others, mine = side_of(longest, n_features), side_of(PANEL, n_features)
     others.limit[:] = -np.inf
     mine = Side(mine.place, np.zeros_like(mine.place), mine.level, mine.points, mine.half, mine.limit)
-    return Visit(others, mine, room_for(others, n_features, False))
+    return others, mine, room_for(others, n_features, False)
 
 
 @compiled()

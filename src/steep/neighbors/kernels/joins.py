@@ -125,25 +125,12 @@ def start_list(picked, picked_index, n_picked, scores, indices):
 
 
 @compiled()
-def multiply(n_features, mine, half, first, panels, n_points, lines):
-    """Write the products of 16 rows, from ``first`` on, with all points of the panels to ``lines``."""
-    step = 4 * mine.shape[1]
-    for low in range(0, PANEL, TILE_ROWS):
-        for col in range(0, n_points, TOGETHER):
-            multiply_tile(
-                mine.ctypes.data + (first + low) * step, step, panels.ctypes.data + col * step, n_features,
-                half.ctypes.data + 4 * col, lines.ctypes.data + 4 * (low * lines.shape[1] + col),
-                4 * lines.shape[1],
-            )  # fmt: skip
-
-
-@compiled()
 def join_within(X, half, start, cells, best, stop):
     """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
     longest, width = np.max(start[1:] - start[:-1]), best.score.shape[1]
     side = side_of(longest, X.shape[1])
     mine, my_half, panels = side.points, side.half, room_for(side, X.shape[1], True).panels
-    lanes = np.empty((-(-3 * width // LANES), LANES), np.float32)
+    lanes, step = np.empty((-(-3 * width // LANES), LANES), np.float32), 4 * mine.shape[1]
     lines = np.empty((PANEL, -(-mine.shape[0] // LANES) * LANES), np.float32)
     picked, picked_index = np.empty(mine.shape[0], np.float32), np.empty(mine.shape[0], np.int32)
     for cell in cells:
@@ -155,7 +142,13 @@ def join_within(X, half, start, cells, best, stop):
         n_places = -(-n_points // LANES) * LANES
         for first in range(0, n_points, PANEL):
             lines[:, -(-n_points // PANEL) * PANEL : n_places] = -np.inf
-            multiply(X.shape[1], mine, my_half, first, panels, n_points, lines)
+            for low in range(0, PANEL, TILE_ROWS):
+                for col in range(0, n_points, TOGETHER):
+                    multiply_tile(
+                        mine.ctypes.data + (first + low) * step, step, panels.ctypes.data + col * step, X.shape[1],
+                        my_half.ctypes.data + 4 * col, lines.ctypes.data + 4 * (low * lines.shape[1] + col),
+                        4 * lines.shape[1],
+                    )  # fmt: skip
             for i in range(min(PANEL, n_points - first)):
                 line, q = lines[i, :n_places], begin + first + i
                 line[first + i] = -np.inf  # a point is not its own neighbour

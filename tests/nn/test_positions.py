@@ -51,7 +51,7 @@ def test_a_decoder_is_improved_at_the_token_it_keeps():
     last = (tokens != 0).sum(dim=1) - 1
     kept = tokens[torch.arange(300), last]
     network = Decoder()
-    features = split(network, sample=tokens[:4]).features(tokens)
+    features = torch.as_tensor(project(split(network, sample=tokens[:4]), tokens).features)
     torch.testing.assert_close(features, network.embed(kept).detach())
     result = improve(network, (tokens[:200], kept[:200] % 3), (tokens[200:], kept[200:] % 3), **FEW)
     assert accuracy(result.network, tokens[200:], kept[200:] % 3) > 0.9 > 0.7 > accuracy(network, tokens, kept % 3)
@@ -89,7 +89,7 @@ def test_a_segmentation_is_improved_pixel_by_pixel(builder):
 
 def test_a_convolution_whose_outputs_are_averaged_is_a_head_of_averaged_features():
     network = segmentation([nn.Conv2d(8, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()])
-    features = split(network, sample=PICTURES[:4]).features(PICTURES)
+    features = torch.as_tensor(project(split(network, sample=PICTURES[:4]), PICTURES).features)
     torch.testing.assert_close(features, network[1](network[0](PICTURES)).mean(dim=(2, 3)).detach())
     pictures = torch.randn(400, 1, 5, 5, generator=generator) + torch.randn(400, 1, 1, 1, generator=generator)
     labels = (pictures.mean(dim=(1, 2, 3)) > 0).long()

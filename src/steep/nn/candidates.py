@@ -54,15 +54,13 @@ _N_NAMED = 3
 class HeadSearch:
     """What :func:`steep.nn.improve` tries, for how long, and when it replaces the original head.
 
-    A value of None is the default: the same for every score of classes, and another one for several labels per sample
-    and for numbers, given in parentheses.
+    Defaults are those of every score of classes; those of several labels per sample and of numbers are in parentheses.
 
     Parameters
     ----------
     l2 : sequence of float, optional
-        Strengths of the penalty, relative to the mean variance of the features; see :func:`steep.nn.retrain_head`.
-        Default 10, …, 1e-5 (1e-2, …, 1e-6), and further by factors of ten, within 1e-8 and 1e3, until the best
-        equal-weight head and the best weighted head both lie inside. Values given are tried as they are.
+        Strengths of the penalty; see :func:`steep.nn.retrain_head`. Default 10, …, 1e-5 (1e-2, …, 1e-6), and further
+        by factors of ten, within 1e-8 and 1e3, until the best equal-weight and the best weighted head lie inside.
     weight_ratio : sequence of float, optional
         Values of m; equal weights are always tried as well. Default 5, 1,000 (0.2 to 40), or none if only
         ``weightings`` is given.
@@ -200,29 +198,28 @@ class Grid:
     def _affordable(self, time_limit: float, samples: HeadSamples, task: HeadTask) -> Grid:
         """What fits into the time limit, by the time that a gradient takes: the middle λ first, then cheap rules."""
         timed = replace(self, deadline=monotonic() + time_limit)
-        allowed = int(time_limit / seconds_of_a_head(samples, task))
-        if self._n_heads(self.rules) * len(self.l2) <= allowed:
+
+        def n_heads(rule: Rule) -> int:
+            n = len(self.n_neighbors) if isinstance(rule, ByRatio | PseudoGroups) else 1
+            return n * (2 if self.anchor == "all" or isinstance(rule, Doubted) else 1)
+
+        allowed = time_limit / seconds_of_a_head(samples, task)
+        if (1 + sum(map(n_heads, self.rules))) * len(self.l2) <= allowed:
             return timed
         ordered = sorted(self.l2)
         first = max(0, len(ordered) // 2 - 1)
-        l2 = tuple(ordered[first : first + max(1, min(3, allowed))])
-        kept: tuple[Rule, ...] = ()
+        l2 = tuple(ordered[first : first + max(1, min(3, int(allowed)))])
+        left, kept = allowed / len(l2) - 1, list[Rule]()
         for rule in sorted(self.rules, key=lambda rule: isinstance(rule, ByRatio | PseudoGroups)):
-            if self._n_heads((*kept, rule)) * len(l2) <= allowed:
-                kept = (*kept, rule)
-        return replace(timed, l2=l2, rules=kept, is_extended=False, held_out=False)
-
-    def _n_heads(self, rules: Sequence[Rule]) -> int:
-        """Heads for every λ."""
-        around = sum(isinstance(rule, ByRatio | PseudoGroups) for rule in rules) * len(self.n_neighbors)
-        held = sum(self.anchor == "all" or isinstance(rule, Doubted) for rule in rules) * (self.anchor != "none")
-        return 1 + around + held + sum(not isinstance(rule, ByRatio | PseudoGroups) for rule in rules)
+            if n_heads(rule) <= left:
+                kept.append(rule)
+                left -= n_heads(rule)
+        return replace(timed, l2=l2, rules=tuple(kept), is_extended=False, held_out=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """k to measure; none if no head is weighted by what neighbours say."""
-        has_ratio, is_grouped = (any(isinstance(rule, kind) for rule in self.rules) for kind in (ByRatio, PseudoGroups))
-        is_measured = is_grouped or (has_ratio and len(self.measures) > 0)
+        is_measured = any(isinstance(rule, ByRatio | PseudoGroups) for rule in self.rules)
         return tuple(dict.fromkeys(self.n_neighbors)) if is_measured else ()
 
     @property
@@ -317,11 +314,6 @@ class FittedHead:
     values: tuple[float, ...] = ()
     without: dict[frozenset[int], Head] | None = None
 
-    @property
-    def value(self) -> float:
-        """The deciding score."""
-        return self.values[0]
-
     def outputs(self, features: FloatArray, fold: IntArray, part: int | None = None) -> FloatArray:
         """Outputs for the held-out samples: no head has seen a sample it answers, nor, but for that, fold ``part``."""
         if self.without is None:
@@ -410,10 +402,6 @@ class ScoredHeads:
         """One score of one head, in its own sign."""
         return self.scores[score].shown(self.heads[number].values[score]) + 0.0  # not −0
 
-    def best(self) -> dict[str, int]:
-        """The best head of each row of the table; ties go to the stronger λ."""
-        return best_of_rows(self.heads)
-
     def scored(self, fitted: FittedHead) -> FittedHead:
         """With its answers for the held-out samples."""
         outputs = fitted.outputs(self.held_out.features, self.fold)
@@ -439,7 +427,7 @@ def search_heads(
     anchors = (False,) if grid.anchor == "none" else (False, True)
     fitters = [_Fitter(training, grid, anchored=anchored) for training in trainings for anchored in anchors]
     found = [judge.scored(FittedHead(ORIGINAL, space.original))]
-    if not np.isfinite(found[0].value):
+    if not np.isfinite(found[0].values[0]):
         raise InputError(
             "the outputs of the original head overflow on the held-out samples; expected a trained network"
         )
@@ -496,7 +484,7 @@ def best_of_rows(heads: Sequence[FittedHead]) -> dict[str, int]:
     """
     best: dict[str, int] = {}
     alone = [i for i, fitted in enumerate(heads) if fitted.candidate.blend is None and fitted.candidate.layer is None]
-    for number in sorted(alone, key=lambda i: (-heads[i].value, -(heads[i].candidate.l2 or 0.0))):
+    for number in sorted(alone, key=lambda i: (-heads[i].values[0], -(heads[i].candidate.l2 or 0.0))):
         best.setdefault(heads[number].candidate.row, number)
 
     def place(row: str) -> tuple[Any, ...]:

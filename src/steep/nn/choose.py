@@ -42,7 +42,7 @@ from scipy.special import expit, logit
 from steep._validation import FloatArray, IntArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
 from steep.metrics import Interval
-from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads
+from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads, best_of_rows
 from steep.nn.heads import Head, HeadSamples, HeadTask
 from steep.nn.scores import Array, CellScore, DecisionScore, MeanScore, WholeScore
 
@@ -96,11 +96,12 @@ def choose_head(
         _crossed([picker.answers(part, pick) for part, pick in enumerate(picks)], fold) for picks in (equal, picked)
     )
     top = float(score.values(picker.answers(0, picked[0])[None])[0])
-    shown = sorted({number for number in found.best().values() if number})
+    shown = sorted({number for number in best_of_rows(found.heads).values() if number})
     answers = np.stack([picker.kept[0], crossed_equal, crossed, *picker.kept[shown]])
     judge = _Judge(score, answers, confidence, generator)
     choice = _concluded(judge, 2, shown)
-    if not judge.is_ahead(2, 1) and (simpler := _concluded(judge, 1, shown)).chosen:
+    lead = judge.evidence([2], 1)  # of the choice among all over that among equal weights
+    if lead.gains[0] <= lead.standard_errors[0] and (simpler := _concluded(judge, 1, shown)).chosen:
         choice, picked = simpler, equal
     choice = replace(choice, is_beaten=top > float(judge.values[0]))
     if not choice.chosen:
@@ -348,11 +349,6 @@ class _Judge:
         if self.drawn is None:
             return weigh_evidence(differences, 0.0, self.one_sided, self.generator)
         return weigh_resamples(gains, differences, self.answers.shape[1], 0.0, self.one_sided)
-
-    def is_ahead(self, row: int, other: int) -> bool:
-        """Whether a row is better than another by a standard error."""
-        evidence = self.evidence([row], other)
-        return bool(evidence.gains[0] > evidence.standard_errors[0])
 
     def doubt(self, evidence: Evidence, row: int) -> str | None:
         """Why the samples cannot tell whether a gain is one; None if they can."""

@@ -21,7 +21,7 @@ from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.candidates import FittedHead, HeadCandidate, HeadTraining, ScoredHeads
+from steep.nn.candidates import FittedHead, HeadCandidate, HeadTraining, ScoredHeads, best_of_rows
 from steep.nn.choose import Choice
 from steep.nn.heads import Head, HeadTask
 from steep.nn.scores import MeanScore, classes_of, log_likelihoods
@@ -41,13 +41,12 @@ class Improvement:
     network : nn.Module
         The chosen network: a copy with a new head, or with the original one if no other was better.
     verdict : Verdict
-        The gain on held-out data, and its source: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
-        with its 95 % interval. It is measured on held-out samples that the choice was not made by; see
-        :mod:`steep.nn.choose`.
+        The gain with its 95 % interval (``verdict.interval``), on held-out samples that the choice was not made by,
+        and its source: ``print(verdict)`` shows it.
     table : DataFrame
         Best head of each kind and the chosen one: held-out score, gain over the original head with its 95 % interval,
-        and settings. The gain of the row "chosen" is that of the verdict. The other rows are scored on the samples
-        that they were found to be best on, so their gains are a little too high.
+        and settings. The gain of the row "chosen" is that of the verdict; those of the other rows are a little too
+        high, since they were found to be best on the same samples.
     candidates : DataFrame
         Every head tried, with its held-out score.
     chosen : HeadCandidate
@@ -222,7 +221,7 @@ def judged(
     space = trainings[-1 if chosen.candidate.reweighted else 0].space
     weights, variation = _weights_behind(found, chosen, len(space.samples))
     equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
-    best = max(equal, key=lambda fitted: fitted.value)
+    best = max(equal, key=lambda fitted: fitted.values[0])
     calibration = calibration_table(found, choice)
     return Improvement(
         network=network,
@@ -233,7 +232,9 @@ def judged(
         rescored=found.scores[0].shown(rescored) + 0.0,  # not −0
         weights=weights,
         variation=variation,
-        heads={name: found.heads[i].head for name, i in (found.best() | {"chosen": choice.chosen}).items()},
+        heads={
+            name: found.heads[i].head for name, i in (best_of_rows(found.heads) | {"chosen": choice.chosen}).items()
+        },
         score=found.scores[0].words,
         space=replace(space, l2=best.candidate.l2 or 0.0),
         advice=advice,
@@ -245,7 +246,7 @@ def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> t
     """The weights of the chosen head, and the variation behind them or behind the best weighted head."""
     parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
     weights = [np.ones(n_samples) if p.weighting is None else p.weighting.weight for p in parts]
-    ranked = sorted(found.heads, key=lambda fitted: -fitted.value)
+    ranked = sorted(found.heads, key=lambda fitted: -fitted.values[0])
     same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
     measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
     return np.mean(weights, axis=0), next((w.variation for w in measured if w.variation is not None), None)
@@ -254,7 +255,7 @@ def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> t
 def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
     gains = {0: NO_GAIN} | choice.rows
-    rows = {name: _row(found, number, gains[number]) for name, number in found.best().items()}
+    rows = {name: _row(found, number, gains[number]) for name, number in best_of_rows(found.heads).items()}
     rows["chosen"] = _row(found, choice.chosen, choice.gain if choice.chosen else NO_GAIN)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table if table["rule"].notna().any() else table.drop(columns="rule")
@@ -292,7 +293,7 @@ def write_verdict(
 
 def _kept(found: ScoredHeads, choice: Choice, where: str) -> str:
     score = found.scores[0]
-    start = score.shown(found.heads[0].value)
+    start = score.shown(found.heads[0].values[0])
     if not choice.is_beaten:
         return f"on {where} no re-trained head is better than its {score.unit} of {_value(start, score)}"
     if choice.doubt is not None:

@@ -89,11 +89,6 @@ class Split:
             raise InputError("the head has not been found yet; pass sample= or head= to split")
         return self.network.get_submodule(self.name)  # type: ignore[return-value]
 
-    def features(self, batch: Any) -> Tensor:
-        """M*(batch): what the head is given, one row per sample, in eval mode without gradients."""
-        with undisturbed(self.network), torch.no_grad():
-            return self.run(batch).features
-
     def run(self, batch: Any) -> Pass:
         """Run the network once and watch the head; modes as they are."""
         calls: list[tuple[Tensor, Tensor]] = []
@@ -167,8 +162,8 @@ def split(
     --------
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softmax(dim=1))
     >>> parts = split(network, sample=torch.zeros(2, 4))
-    >>> parts.name, tuple(parts.features(torch.zeros(2, 4)).shape)
-    ('2', (2, 8))
+    >>> parts.name, parts.response
+    ('2', 'softmax')
     """
     check_network(network)
     if forward is not None and not callable(forward):

@@ -155,14 +155,14 @@ def _passes(parts: Split, data: Any, *, seed: int, progress: bool | None, stream
     """Features and labels of each batch, in eval mode, seeded; all states are restored."""
     bar = progress_bar(total=n_samples(data, streams=streams), label="projecting", shown=progress)
     with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad(), bar as shown:
-        yield _checked(_pass(parts, iterate_batches(data, parts.batch_size, streams=streams), shown))
 
+        def rows() -> Batches:
+            for inputs, labels in iterate_batches(data, parts.batch_size, streams=streams):
+                features = _features(parts, move(inputs, device_of(parts)))
+                shown.update(len(features) if parts.positions != "each" else len(labels) if labels is not None else 1)
+                yield rows_of_labels(parts, features, None if labels is None else label_array(labels))
 
-def _pass(parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any) -> Batches:
-    for inputs, labels in batches:
-        features = _features(parts, move(inputs, device_of(parts)))
-        bar.update(len(features) if parts.positions != "each" else len(labels) if labels is not None else 1)
-        yield rows_of_labels(parts, features, None if labels is None else label_array(labels))
+        yield _checked(rows())
 
 
 def rows_of_labels(parts: Split, rows: Array, labels: Array | None) -> tuple[Array, Array | None]:
@@ -244,8 +244,6 @@ def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Spli
         return data.split(parts)
     if parts.response is not None:
         return parts
-    if not streams and not n_samples(data):
-        raise InputError("data has 0 samples; expected at least 1")
     with kept_random_state(parts.network):
         batches = iterate_batches(data, 2, streams=streams)
         first = next(batches, None)

@@ -170,8 +170,7 @@ def improve(
     Notes
     -----
     The choice is made on four fifths of the validation samples and scored on the last fifth, five times over. There it
-    must beat the original head significantly, and the same choice among equal-weight heads by a standard error. The
-    gain that is reported is measured on these samples. See :mod:`steep.nn.choose`.
+    must beat the original head significantly, and the same choice among equal-weight heads by a standard error.
 
     Examples
     --------
@@ -262,19 +261,17 @@ def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, da
             batches.append((logits, task.targets(own)))
     outputs, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
     promised_outputs = head.outputs(known.features)
-    is_repeated = np.array_equal(targets, known.targets)
-    found_scores, promised_scores = task.scores(outputs, targets), task.scores(promised_outputs, known.targets)
-    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (found_scores, promised_scores))
-    spread = float(found_scores.std(dtype=np.float64))
+    if not np.array_equal(targets, known.targets):  # a loader drew other samples than before
+        return found.scores[0].value(promised_outputs)
+    seen_scores, promised_scores = (task.scores(own, targets) for own in (outputs, promised_outputs))
+    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (seen_scores, promised_scores))
     share = _ROUNDING if parts.head.weight.dtype in (torch.float32, torch.float64) else _ROUNDING_HALF
-    allowed = share * (abs(theirs) + spread if task.name == "regression" else 1.0) + share / len(targets)
-    if not is_repeated:  # a loader drew other samples than before: two means of n may differ by chance
-        allowed += 6 * spread * np.sqrt(1 / len(targets) + 1 / len(known))
-    if abs(ours - theirs) > allowed:
+    scale = abs(theirs) + float(seen_scores.std(dtype=np.float64)) if task.name == "regression" else 1.0
+    if abs(ours - theirs) > share * (scale + 1 / len(targets)):
         unit = "mean squared error" if task.name == "regression" else "accuracy"
         raise FunctionError(
             f"the {unit} of the joined network is {abs(ours):.4g} where that of its head alone is {abs(theirs):.4g}; "
             "expected the same outputs in every pass; look for dropout that stays on in eval mode, and for data that "
             "change from pass to pass"
         )
-    return found.scores[0].value(outputs if is_repeated else promised_outputs)
+    return found.scores[0].value(outputs)

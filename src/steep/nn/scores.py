@@ -189,9 +189,6 @@ class WholeScore(MeanScore):
         if not np.isfinite(outputs).all():
             return -np.inf
         assert self.scorer is not None
-        gives = "classes and probabilities: use accuracy, f1_macro, average_precision or neg_log_loss"
-        if self.task.name == "regression":
-            gives = "numbers and no probabilities: use neg_mean_absolute_error, r2, worst_decile or max_error"
         y = self.targets[rows]
         answers = (_NumberAnswers if self.task.name == "regression" else _ClassAnswers)(self.task, outputs)
         try:
@@ -201,7 +198,8 @@ class WholeScore(MeanScore):
         except Exception as error:
             raise InputError(
                 f"scoring={self.name!r} cannot score a {self.task.name} head of {self.task.n_outputs} outputs "
-                f"({one_line(error)[:200]}); expected a score of what it gives; it gives {gives}"
+                f"({one_line(error)[:200]}); expected a score of "
+                + ("numbers" if self.task.name == "regression" else "classes and probabilities")
             ) from error
         if not np.isfinite(value):
             raise InputError(

@@ -70,11 +70,6 @@ _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl(2)
 # ---------------------------------------------------------------- processes
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends (Linux)."""
-    _prctl(_SUBREAPER, 1)
-
-
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -624,7 +619,7 @@ def main() -> None:
     """Play the role asked for."""
     if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.dirname(os.path.abspath(__file__)):
         del sys.path[0]  # Python put the folder of this script there
-    adopt_orphans()
+    _prctl(_SUBREAPER, 1)  # become the parent of every descendant whose own parent ends
     if sys.argv[1] == "task":
         sys.exit(make_task(Path(sys.argv[2])))
     # A handler, since programs would inherit that a signal is ignored.

@@ -116,11 +116,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
 
     def described(self) -> dict[str, Any]:
         """The arguments that make it again, as JSON holds them."""
-        return {
-            "command": self.parts, "outputs": self.outputs, "file": self.file, "timeout": self.timeout,
-            "env": self.env, "input": self.input, "rejects": self.rejects, "templates": self.templates,
-            "keep": self.keep,
-        }  # fmt: skip
+        names = ("outputs", "file", "timeout", "env", "input", "rejects", "templates", "keep")
+        return {"command": self.parts} | {name: getattr(self, name) for name in names}
 
     def __call__(self, **inputs: Any) -> Any:
         """Run the program for one point and return its outputs: a dict, a list or a number."""

@@ -115,7 +115,7 @@ class Journal:
 
     def __init__(self, storage: str | os.PathLike[str], *, create: bool = True, read_only: bool = False) -> None:
         self.path = _checked_path(storage)
-        self._thread = threading.get_ident()
+        self._thread, self._pid = threading.get_ident(), os.getpid()
         self.is_closed = False
         self._hurried: float | None = None
         self._identity: tuple[int, int] | None = None
@@ -164,7 +164,7 @@ class Journal:
 
     def __del__(self) -> None:
         """Close the file that no one holds any more, as where a notebook opens a campaign once again."""
-        if hasattr(self, "_db"):
+        if getattr(self, "_db", None) is not None and self._pid == os.getpid():  # not in a fork
             with suppress(sqlite3.Error):  # as in another thread, where SQLite does not allow it
                 self._db.close()
 

@@ -45,7 +45,10 @@ class Planner:
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
         """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
-        jobs = self._reclaim(n, lease)
+        # Pending runs first, whose process is gone or whose lease is over.
+        free = self.journal.take_over(n, self.owner, lease=lease)
+        points = self.journal.numbers([x for _, x in free], self.box.n_features)
+        jobs = list(zip([number for number, _ in free], points, strict=True))
         jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit, lease)
         if self.n_checks and (n_open := self._room(n - len(jobs), limit)) > 0:
             with self.journal.transaction():
@@ -53,7 +56,10 @@ class Planner:
         for _ in range(_TRIES):
             # The budget first: what it does not pay for need not be planned.
             if (n_open := self._room(n - len(jobs), limit)) > 0:
-                jobs += self._planned(n_open, limit, lease)
+                # No lock is held while planning; two processes plan from different pools.
+                points = self.next_points(n_open, self.journal.next_plan())
+                with self.journal.transaction():
+                    jobs += self._add(points, self._room(n_open, limit), "design", lease)
         return jobs
 
     def _room(self, n: int, limit: int | None) -> int:
@@ -62,17 +68,11 @@ class Planner:
             return max(0, n)
         return max(0, min(n, limit - self.journal.count_asked()))
 
-    def _reclaim(self, n: int, lease: float | None) -> list[Job]:
-        """Take over pending runs whose process is gone, or whose lease is over."""
-        free = self.journal.take_over(n, self.owner, lease=lease)
-        points = self.journal.numbers([x for _, x in free], self.box.n_features)
-        return list(zip([number for number, _ in free], points, strict=True))
-
     def _start(self, n: int, n_initial: int, limit: int | None, lease: float | None) -> list[Job]:
         """The next points of the Sobol start, the same for every caller; results told beforehand shorten it."""
         if n == 0:
             return []
-        size = n_initial - self.results.n_foreign()
+        size = n_initial - int((self.results.origins() == "foreign").sum())
         if self.journal.count_asked("initial") >= size:
             return []
         start = self.box.sobol(n_initial, random_state=self.seed)[:size]
@@ -85,13 +85,6 @@ class Planner:
         """The first ``n`` check runs: independent draws, the same for every caller."""
         streams = (np.random.default_rng([self.seed, _CHECKS, i]) for i in range(n))
         return np.array([self.box.uniform(1, random_state=stream)[0] for stream in streams]).reshape(n, -1)
-
-    def _planned(self, n: int, limit: int | None, lease: float | None) -> list[Job]:
-        plan = self.journal.next_plan()
-        # No lock is held while planning; two processes plan from different pools.
-        points = self.next_points(n, plan)
-        with self.journal.transaction():
-            return self._add(points, self._room(n, limit), "design", lease)
 
     def next_points(self, n: int, plan: int) -> FloatArray:
         """``n`` points for plan number ``plan``, clear of all other runs; fewer where S has not this many left."""

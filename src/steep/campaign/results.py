@@ -76,8 +76,7 @@ def label_rows(y: Any, n: int) -> FloatArray:
 
 def _as_rows(y: Any, n: int) -> Any:
     refuse_masked(y, "y")
-    shape = np.shape(y) if not hasattr(y, "shape") else y.shape
-    if len(shape) > 1:
+    if len(y.shape if hasattr(y, "shape") else np.shape(y)) > 1:
         return y
     # One point: a vector is its outputs.
     return np.reshape(np.asarray(y), (1, -1) if n == 1 else (-1, 1))
@@ -222,10 +221,10 @@ class Results:
             self._read = rows[-1][2]
         return self._X, self._y
 
-    def n_foreign(self) -> int:
-        """How many of them were not asked for."""
+    def origins(self) -> npt.NDArray[np.str_]:
+        """How each of them came about."""
         self.told()
-        return int((self._origins == "foreign").sum())
+        return self._origins
 
     def without_gaps(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_], FloatArray]:
         """Points, labels without NaN and origins, and the points left out for their gaps.
@@ -322,7 +321,10 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame, outputs: tuple[str, 
     labels = _labels(frame, labels, [] if outputs is not None else extra)
     is_marked = frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
     has_all = frame[labels].notna().all(axis=1)
-    _warn_of_gaps(frame, ~has_all & ~is_marked & ~failed)
+    is_gap = ~has_all & ~is_marked & ~failed
+    if n := int(is_gap.sum()):
+        named = ", ".join(map(repr, frame.index[is_gap].tolist()[:_NAMED])) + (", …" if n > _NAMED else "")
+        warn_user(f"{n} of {len(frame)} rows lack an output and were left out: {named}")
     inputs: Any = frame[list(names)]
     if (rows := has_all & ~is_marked & ~failed).any():
         X = _encoded(campaign.box, inputs[rows].to_dict("records"))
@@ -374,7 +376,7 @@ def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any
             warn_user(f"columns {extra} are neither inputs nor outputs ({', '.join(known)}) and were left out")
         return known
     for name in extra:
-        if (pd.to_numeric(frame[name], errors="coerce").isna() & frame[name].notna()).any():
+        if any(map(_is_text, frame[name])):
             raise InputError(
                 f"column {str(name)!r} of the frame has text; expected numbers in every output; drop it, or name the "
                 "outputs with Campaign(outputs=[…]): other columns are then left out"
@@ -382,12 +384,12 @@ def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any
     return extra
 
 
-def _warn_of_gaps(frame: pd.DataFrame, is_gap: pd.Series[bool]) -> None:
-    """Name the rows that are left out because they lack an output."""
-    if n := int(is_gap.sum()):
-        shown = ", ".join(repr(label) for label in frame.index[is_gap].tolist()[:_NAMED])
-        more = ", …" if n > _NAMED else ""
-        warn_user(f"{n} of {len(frame)} rows lack an output and were left out: {shown}{more}")
+def _is_text(value: Any) -> bool:
+    """Whether a cell has text that is not a number."""
+    try:
+        return isinstance(value, str) and float(value) is None
+    except ValueError:
+        return True
 
 
 def _column(values: list[Any], kind: Any) -> pd.Series[Any]:

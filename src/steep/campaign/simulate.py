@@ -6,9 +6,7 @@ Only the standard library is imported at first, since worker processes load this
 from __future__ import annotations
 
 import json
-import struct
 import traceback
-from array import array
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -74,19 +72,12 @@ def _plain(value: Any) -> Answer:
     return Answer(numbers(value).reshape(-1).tolist())
 
 
-# An answer as bytes: the length of a JSON head, the head, the outputs as doubles.
-_LENGTH = struct.Struct(">Q")
-
-
 def pack(answer: Answer) -> bytes:
-    """An answer as bytes that hold nothing but text and numbers."""
-    head = json.dumps([answer.names, answer.failure]).encode()
-    return _LENGTH.pack(len(head)) + head + array("d", answer.values).tobytes()
+    """An answer as bytes that hold nothing but text and numbers, to the last digit."""
+    return json.dumps(answer).encode()
 
 
 def unpack(body: bytes) -> Answer:
     """Undo :func:`pack`."""
-    (size,) = _LENGTH.unpack_from(body)
-    names, failure = json.loads(body[_LENGTH.size : _LENGTH.size + size])
-    values = array("d", body[_LENGTH.size + size :]).tolist()
+    values, names, failure = json.loads(body)
     return Answer(values, None if names is None else tuple(names), None if failure is None else Failure(*failure))

@@ -24,7 +24,6 @@ import re
 import secrets
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import time
@@ -457,7 +456,7 @@ def _answer(folder: Path, number: int) -> Answer | None:
         return None
     except OSError as error:
         raise StorageError(f"{folder} cannot be read ({error.strerror}); nothing was recorded") from error
-    except (ValueError, TypeError, struct.error) as error:
+    except (ValueError, TypeError) as error:
         return Answer([], None, Failure("worker", f"its answer is unreadable ({error})"))
 
 

@@ -2,8 +2,8 @@
 
 Dask makes a task again, up to four times, when its worker dies. For a simulator that is wrong: the run that crashed
 the worker would crash the next. So each attempt has a claim, an event of the scheduler's that is set before it is
-submitted, and the worker takes it back before it calls the function. A task that finds no claim was begun before, on a
-worker that died, and answers so.
+submitted. The worker takes the claim back before it calls the function, and says where it is: when this worker is gone,
+the run has failed. A task that finds no claim was begun before, on a worker that died, and answers so.
 
 Dask keeps the answer of a task on its worker until somebody fetches it, and it is lost when the next run kills this
 worker. So the answer itself travels as an event of the scheduler's, which the client hears before the task is over.
@@ -48,6 +48,7 @@ def run_once(claim: str, topic: str, serial: int, function: Callable[..., Any], 
     if not event.is_set():
         return _DIED
     event.clear()
+    client.log_event(topic, [serial, distributed.get_worker().address])
     answer = simulate(function, style, inputs, catch=BaseException)
     client.log_event(topic, [serial, pack(answer)])
     return answer
@@ -61,7 +62,7 @@ class Cluster(Crew):
     def __init__(self, task: Task, executor: Any, n: int | None) -> None:
         self.task = task
         # Each start of a run has a number of its own: a late answer is never taken for that of a retry.
-        self._serials, self._flying = itertools.count(), dict[int, tuple[int, Any]]()
+        self._serials, self._flying = itertools.count(), dict[int, int]()
         self._client = getattr(executor, "_client", executor)
         if getattr(self._client, "asynchronous", False):
             raise InputTypeError(
@@ -71,6 +72,8 @@ class Cluster(Crew):
         # Never "pure": a call with the same inputs would be taken for the same result, and a retry for no run.
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}
         self._wanted = n
+        self._futures: dict[int, Any] = {}
+        self._where: dict[int, str] = {}
         self._kept: dict[int, Answer] = {}
         self._name = f"steep-{uuid.uuid4().hex}"
         self._had_workers = False
@@ -82,10 +85,11 @@ class Cluster(Crew):
     def start(self, number: int, inputs: Any) -> None:
         """Submit one attempt with a claim of its own."""
         serial = next(self._serials)
+        self._flying[serial] = number
         claim = f"{self._name}-{serial}"
-        _within(_SILENCE, _event(claim, self._client).set)
+        self._ask(_event(claim, self._client).set)
         try:
-            future = self._client.submit(
+            self._futures[serial] = self._client.submit(
                 run_once, claim, self._name, serial, self.task.function, self.task.style, inputs,
                 **self._options, key=f"{claim}-run",
             )  # fmt: skip
@@ -96,12 +100,14 @@ class Cluster(Crew):
             ) from error
         except Exception as error:  # whatever Dask says, it is about the cluster
             raise _lost(describe(error)) from error
-        self._flying[serial] = number, future
 
-    def _hear(self, event: tuple[float, tuple[int, bytes]]) -> None:
-        """A worker left an answer."""
-        serial, answer = event[1]
-        self._kept[serial] = unpack(answer)
+    def _hear(self, event: tuple[float, tuple[int, str | bytes]]) -> None:
+        """A worker took a claim back, so that its run begins, or left an answer; hearing it twice does no harm."""
+        serial, news = event[1]
+        if serial in self._flying and isinstance(news, bytes):
+            self._kept[serial] = unpack(news)
+        elif serial in self._flying:
+            self._where[serial] = str(news)
 
     def landed(self, seconds: float) -> list[Landing]:
         """Runs that ended, were cancelled, or died with their worker."""
@@ -113,20 +119,34 @@ class Cluster(Crew):
                 break
             time.sleep(_LOOK)
         if time.monotonic() - self._called > _ROLL_CALL:
-            self._roll_call()
+            alive = self._roll_call()
+            found += self._bury(alive)
         return found
 
     def _look(self, serial: int) -> Landing | None:
         """The answer of an attempt, once there is one."""
-        number, future = self._flying[serial]
-        # "lost": the worker that held the answer died; Dask runs the task again, which finds no claim.
-        if future.status in ("pending", "lost"):
+        future = self._futures[serial]
+        if not _is_over(future):
             return None
         if future.cancelled():  # by somebody who wants no answer, though the worker may have left one
             self._kept.pop(serial, None)
         answer = self._kept.pop(serial) if serial in self._kept else self._answer(future)
-        del self._flying[serial]
-        return number, answer
+        return self._land(serial, answer)
+
+    def _land(self, serial: int, answer: Answer) -> Landing:
+        self._futures.pop(serial)
+        self._where.pop(serial, None)
+        return self._flying.pop(serial), answer
+
+    def _bury(self, alive: set[str]) -> list[Landing]:
+        """Attempts whose worker is gone; Dask would wait for another one to make them again."""
+        dead = [serial for serial in self._flying if serial in self._where and self._where[serial] not in alive]
+        lost = {serial: self._futures[serial] for serial in dead if not _is_over(self._futures[serial])}
+        if lost:
+            for event in self._ask(lambda: self._client.get_events(self._name)):
+                self._hear(event)  # an answer may still be on its way
+            self._ask(lambda: self._client.cancel(list(lost.values())))
+        return [self._land(serial, self._kept.pop(serial, _DIED)) for serial in lost]
 
     def _answer(self, future: Any) -> Answer:
         try:
@@ -146,9 +166,9 @@ class Cluster(Crew):
         if self._client.status not in ("running", "newly-created"):
             raise _lost(f"the client is {self._client.status}")
 
-    def _roll_call(self) -> None:
-        """Count the workers; the scheduler's silence is an error, and so is a long time without any."""
-        threads = _within(_SILENCE, self._client.nthreads)
+    def _roll_call(self) -> set[str]:
+        """Addresses of the workers; the scheduler's silence is an error, and so is a long time without any."""
+        threads = self._ask(self._client.nthreads)
         now = self._called = time.monotonic()
         n_threads = sum(threads.values())
         self.n = n_threads if self._wanted is None else min(self._wanted, n_threads)
@@ -159,22 +179,33 @@ class Cluster(Crew):
                 f"the Dask cluster has had no worker for {now - self._workers_seen:.0f} s; start some; the same call "
                 "resumes where the journal ends"
             )
+        return set(threads)
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        """What a call to the scheduler returns; an error when it does not answer."""
+        return _within(_SILENCE, call)
 
     def close(self, *, at_once: bool) -> None:
         """Cancel what is left and take its claims back, as far as the scheduler still listens."""
         if self._client.status != "running":
             return
-        left = [future for _, future in self._flying.values()]
+        left = list(self._futures.values())
+        claims = [f"{self._name}-{serial}" for serial in self._futures]
         with contextlib.suppress(Exception):
             self._client.unsubscribe_topic(self._name)
             if left:
                 _within(_GRACE, lambda: self._client.cancel(left))
-            for serial in self._flying:
-                _within(_GRACE, _event(f"{self._name}-{serial}", self._client).clear)
+            for claim in claims:
+                _within(_GRACE, _event(claim, self._client).clear)
 
 
 def _event(name: str, client: Any) -> Any:
     return distributed.Event(name, client=client)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _is_over(future: Any) -> bool:
+    # "lost": the worker that held the answer died; Dask runs the task again, which finds no claim.
+    return future.status not in ("pending", "lost")
 
 
 def _within(seconds: float, call: Callable[[], Any]) -> Any:

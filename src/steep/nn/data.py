@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.spatial import cKDTree
+import numpy.typing as npt
 
 from steep._validation import FloatArray
 from steep.exceptions import InputError, warn_user
@@ -124,10 +124,16 @@ def count_shared(features: FloatArray, others: FloatArray) -> int:
         np.concatenate([np.asarray(part[i : i + _BLOCK], np.float64) @ directions for i in range(0, len(part), _BLOCK)])
         for part in (features, others)
     )
-    tree, (near, nearby) = cKDTree(theirs), (_SAME * np.linalg.norm(rows, axis=1) for rows in (own, theirs))
-    shared = tree.query(own, distance_upper_bound=2 * near.max())[0] <= near
-    twins = tree.query(theirs, k=2, distance_upper_bound=2 * nearby.max())[0][:, 1] <= nearby
-    return int(shared.sum()) if shared.mean() > _NATURAL * twins.mean() else 0
+    order = np.argsort(theirs[:, 0], kind="stable")
+    place = np.searchsorted(theirs[order, 0], own[:, 0])
+    sides = (order[np.minimum(place, len(order) - 1)], order[np.maximum(place - 1, 0)])
+    shared = _are_same(own, theirs[sides[0]]) | _are_same(own, theirs[sides[1]])
+    n_twins = _are_same(theirs[order[1:]], theirs[order[:-1]]).sum()
+    return int(shared.sum()) if shared.mean() > _NATURAL * n_twins / len(theirs) else 0
+
+
+def _are_same(ones: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.linalg.norm(ones - others, axis=1) <= _SAME * np.linalg.norm(ones, axis=1))
 
 
 def warn_of_absent_classes(task: HeadTask, train: HeadSamples, validation: HeadSamples | None = None) -> None:

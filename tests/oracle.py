@@ -73,26 +73,55 @@ def class_suspicion(codes, p, around, w):
         [(sum(codes[j] == c for j in around[i]) + pi[c]) / (len(around[i]) + 1) for c in range(n_classes)]
         for i in range(n)
     ]
-    q = (1 - a) * p + a * np.array(v)
-    chance = [[0.8 if label == c else 0.2 / (n_classes - 1) for c in range(n_classes)] for label in range(n_classes)]
-    for _ in range(10):
-        t = np.array([[q[i, c] * chance[codes[i]][c] for c in range(n_classes)] for i in range(n)])
-        t /= t.sum(axis=1, keepdims=True) + 1e-12
-        for c in range(n_classes):
-            met = [
-                0.1 + (label == c) + sum(t[i, c] for i in range(n) if codes[i] == label) for label in range(n_classes)
-            ]
-            for label in range(n_classes):
-                chance[label][c] = met[label] / sum(met)
-    result = []
-    for i in range(n):
-        z = [
-            (1 - a) * p[i, c] + a * (sum(t[j, c] for j in around[i]) + t[:, c].mean()) / (len(around[i]) + 1)
-            for c in range(n_classes)
+    t = true_classes((1 - a) * p + a * np.array(v), codes)
+    u = [
+        [(sum(t[j, c] for j in around[i]) + t[:, c].mean()) / (len(around[i]) + 1) for c in range(n_classes)]
+        for i in range(n)
+    ]
+    z = (1 - a) * p + a * np.array(u)
+    t = true_classes(z, codes)
+    heard = min(max((0.5 - sum(z[i].argmax() != codes[i] for i in range(n)) / n) / 0.05, 0), 1)
+
+    def margin(x, i):
+        return heard * max(x[i, c] for c in range(n_classes) if c != codes[i]) ** 0.5, x[i, codes[i]] ** 0.5
+
+    return np.array([
+        margin(z, i)[0] - margin(z, i)[1] + heard * (margin(t, i)[0] - margin(t, i)[1]) / 2 for i in range(n)
+    ])  # fmt: skip
+
+
+def true_classes(x, codes):
+    """t of steep._suspects.score, given probabilities of the classes."""
+    n, n_classes = x.shape
+    classes = range(n_classes)
+    taken = [max(classes, key=lambda c: x[i, c]) for i in range(n)]
+    middle = {c: np.median([x[i, c] for i in range(n) if taken[i] == c]) for c in set(taken)}
+    sure = [i for i in range(n) if x[i, taken[i]] >= middle[taken[i]]]
+    wrong = sum(taken[i] != codes[i] for i in sure) / len(sure)
+    chance = np.array([
+        [
+            sum(taken[i] == c and codes[i] == label for i in sure)
+            + 5 * (1 - wrong if label == c else wrong / (n_classes - 1))
+            for c in classes
         ]
-        others = max(z[c] for c in range(n_classes) if c != codes[i])
-        result.append(others**0.5 - z[codes[i]] ** 0.5)
-    return np.array(result)
+        for label in classes
+    ])  # fmt: skip
+    chance /= chance.sum(axis=0)
+    x = (x + 1e-3) / (x + 1e-3).sum(axis=1, keepdims=True)
+    y = x.copy()
+    for _ in range(5):
+        mixed = [[sum(chance[label, d] * y[i, d] for d in classes) for label in classes] for i in range(n)]
+        y = np.array([
+            [y[i, c] * sum(chance[label, c] * x[i, label] / mixed[i][label] for label in classes) for c in classes]
+            for i in range(n)
+        ])  # fmt: skip
+        y /= y.sum(axis=1, keepdims=True)
+    found = []
+    for power in (1, 1.4, 2, 2.8):
+        sharp = y**power / (y**power).sum(axis=1, keepdims=True)
+        t = np.array([[sharp[i, c] * chance[codes[i], c] for c in classes] for i in range(n)])
+        found.append((sum(np.log(t.sum(axis=1))), power, t / t.sum(axis=1, keepdims=True)))
+    return max(found, key=lambda one: one[:2])[2]
 
 
 def number_suspicion(y, p, around, w):

@@ -7,19 +7,24 @@ c and p the probabilities of a model fitted without x_i:
     w    = argmax Σ_i log((1 − w) p_iỹ + w v_iỹ)     how much the neighbours add to the model
     a    = 1/4 + w/2
     q    = (1 − a) p + a v                           both together
-    t_ic ∝ q_ic P(ỹ_i | c)                           what the label of i probably is, P from t itself
     u_ic = (Σ_{j∈S} t_jc + mean_j t_jc) / (k + 1)    votes again, a doubtful neighbour's vote split
-    r_i  = √max_{c≠ỹ} z_ic − √z_iỹ,                  z = (1 − a) p + a u
+    z    = (1 − a) p + a u
 
-r is the margin against the own label. The root stands between the probabilities themselves, which are best for
-few classes and errors near the border, and their logarithms, best for many classes and errors anywhere.
+t says what each label probably is, first from q, then from z (``true_classes``). Where these are many, q is all. The
+margins against the own label in z and in t together are
+
+    r_i  = h √max_{c≠ỹ} z_ic − √z_iỹ + h (√max_{c≠ỹ} t_ic − √t_iỹ)/2
+
+The root stands between the probabilities themselves, which are best for few classes and errors near the border, and
+their logarithms, best for many classes and errors anywhere. h is 1 until 45 % of the labels are contradicted (the most
+probable class is another), and 0 from 50 % on: what a weak model names instead of a label says little.
 
 Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
 their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given
 labels far less often than the model does. Then, with c the most probable other class and g_ỹc the share of the label
 ỹ among the samples that the model takes for c,
 
-    r_i = (log p_ic − log p_iỹ + 0.2 log g_ỹc)/5
+    r_i = (h log p_ic − log p_iỹ + 0.2 h log g_ỹc)/3
 
 Classes that are often mixed up are a reason to doubt the label, where nothing else decides.
 
@@ -57,8 +62,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.optimize import brentq, minimize_scalar
-from scipy.sparse import csc_matrix, csr_matrix, issparse
+from scipy.sparse import csr_matrix, issparse
 from scipy.special import expit
 
 from steep._validation import FloatArray, IntArray
@@ -79,19 +85,21 @@ _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
 # What the share of a mix-up counts for, and what is added to the counts.
 _MIXED_UP, _PRIOR = 0.2, 0.5
 
-# Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 5 span what roots do, nearly.
-_FLOOR, _LOGARITHMS = 1e-3, 5.0
+# Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 3 span what r from roots does.
+_FLOOR, _LOGARITHMS = 1e-3, 3.0
 
-# The first guess of P(ỹ | c), and rounds after which it no longer moves.
-_FIRST_RIGHT = 0.8
-_ROUNDS = 10
+# Shares of labels contradicted between which h falls from 1 to 0, and what t counts for.
+_STRONG, _WEAKEST, _TRUE_CLASSES = 0.45, 0.5, 0.5
+# Labels added to those of the sure, steps that find y, powers of it that are tried.
+_USUAL_LABELS, _STEPS, _POWERS = 5, 5, (1.0, 1.4, 2.0, 2.8)
 
-_AT_ONCE = 2**22  # probabilities held at once: thousands of classes of many samples would fill the memory
+# Probabilities held at once, or thousands of classes would fill the memory; and the most products of a step.
+_AT_ONCE, _MOST_WORK = 2**22, 2**32
 
 # Settled on the development tables of benchmarks/suspects.py.
 _SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
 _STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
-_STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 5.0, 3.0
+_STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 3.0, 3.0
 # A margin of numbers below this share of the usual one is as good as none.
 _SMALLEST_RATIO = 1e-6
 
@@ -145,53 +153,34 @@ def count_votes(asked: csr_matrix, opinions: FloatArray) -> FloatArray:
 
 
 class Opinions:
-    """p, v and (1 − a) p + a v, some samples or some classes at a time.
-
-    Few counts of votes are not 0, and few of p where it is sparse: only a block of them is ever made dense.
-    """
+    """v and (1 − a) p + a v of some samples at a time; p may be sparse, and few counts of votes are not 0."""
 
     def __init__(self, codes: IntArray, predicted: Any, asked: csr_matrix) -> None:
-        n_samples, self.n_classes = predicted.shape
-        shape = n_samples, self.n_classes
-        member = csr_matrix((np.ones(n_samples), codes, np.arange(n_samples + 1)), shape=shape)
-        self.codes, self.heard, self.average = codes, n_heard(asked), np.asarray(member.mean(axis=0))
-        self._predicted, self._counts = predicted, asked @ member
-        self._predicted_by_class = csc_matrix(predicted) if issparse(predicted) else predicted
-        self._counts_by_class = csc_matrix(self._counts)
+        n_samples, n_classes = predicted.shape
+        member = csr_matrix((np.ones(n_samples), codes, np.arange(n_samples + 1)), shape=(n_samples, n_classes))
+        self.codes, self.average = codes, np.asarray(member.mean(axis=0))
+        self._predicted, self._counts, self._heard = predicted, asked @ member, n_heard(asked)
 
     def rows(self) -> Iterator[slice]:
         """Samples, some at a time."""
-        yield from _slices(len(self.codes), self.n_classes)
-
-    def columns(self) -> Iterator[slice]:
-        """Classes, some at a time."""
-        yield from _slices(self.n_classes, len(self.codes))
+        n, step = len(self.codes), max(1, _AT_ONCE // self._predicted.shape[1])
+        yield from (slice(first, min(first + step, n)) for first in range(0, n, step))
 
     def own(self) -> tuple[FloatArray, FloatArray]:
         """p and v of the labels as given."""
         place = np.arange(len(self.codes)), self.codes
         predicted = np.asarray(self._predicted[place], dtype=np.float64).ravel()
         counts = np.asarray(self._counts[place]).ravel()
-        return predicted, (counts + self.average[0, self.codes]) / (self.heard[:, 0] + 1)
+        return predicted, (counts + self.average[0, self.codes]) / (self._heard[:, 0] + 1)
 
     def votes(self, part: Any) -> FloatArray:
         """v of some samples."""
-        return np.asarray((self._counts[part].toarray() + self.average) / (self.heard[part] + 1))
+        return np.asarray((self._counts[part].toarray() + self.average) / (self._heard[part] + 1))
 
     def together(self, part: slice, share: float) -> FloatArray:
         """(1 − a) p + a v of some samples."""
-        return (1 - share) * _dense(self._predicted[part]) + share * self.votes(part)
-
-    def of_classes(self, part: slice, share: float) -> tuple[FloatArray, FloatArray]:
-        """(1 − a) p, and that + a v, of some classes of all samples."""
-        votes = (self._counts_by_class[:, part].toarray() + self.average[:, part]) / (self.heard + 1)
-        by_model = (1 - share) * _dense(self._predicted_by_class[:, part])
-        return by_model, by_model + share * votes
-
-
-def _slices(n: int, width: int) -> Iterator[slice]:
-    step = max(1, _AT_ONCE // width)
-    yield from (slice(first, min(first + step, n)) for first in range(0, n, step))
+        by_model = (1 - share) * _dense(self._predicted[part])
+        return by_model + share * self.votes(part) if share else by_model
 
 
 def _dense(probabilities: Any) -> FloatArray:
@@ -204,28 +193,37 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
     share = 0.0
     if neighbors_help(opinions, predicted, asked):
         share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(*opinions.own())
-        labelled, totals, on_average = true_classes(opinions, share)
-    own, other, code = np.zeros(len(codes)), np.full(len(codes), -np.inf), np.zeros(len(codes), np.int64)
-    for part in opinions.columns():
-        found, together = opinions.of_classes(part, share)
-        if share:
-            likely = together * labelled[codes, part] / totals[:, None]
-            found = found + share * (asked @ likely + on_average[part]) / (opinions.heard + 1)
-        mine = np.flatnonzero((codes >= part.start) & (codes < part.stop))
-        own[mine] = found[mine, codes[mine] - part.start]
-        found[mine, codes[mine] - part.start] = -1.0
-        best = found.argmax(axis=1)
-        height = found[np.arange(len(found)), best]
-        code = np.where(height > other, best + part.start, code)
-        other = np.maximum(other, height)
-    contradicted = (other > own) | ((other == own) & (code < codes))
-    if share:
-        margin = np.sqrt(np.maximum(other, 0.0)) - np.sqrt(own)
+    true = None
+    if share and predicted.size * predicted.shape[1] <= _MOST_WORK:
+        by_model, every = _dense(predicted), slice(0, len(codes))
+        true = true_classes(opinions.together(every, share), codes)
+        likely = (1 - share) * by_model + share * count_votes(asked, true)
+        true = true_classes(likely, codes)
+        own, other, code = _own_and_other(likely, codes)
     else:
-        mixed_up = _MIXED_UP * np.log(_share_of_mix_up(codes, code, np.where(contradicted, code, codes)))
-        margin = (np.log((np.maximum(other, 0.0) + _FLOOR) / (own + _FLOOR)) + mixed_up) / _LOGARITHMS
+        found = [_own_and_other(opinions.together(part, share), codes[part]) for part in opinions.rows()]
+        own, other, code = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    contradicted = (other > own) | ((other == own) & (code < codes))
+    heard = float(np.clip((_WEAKEST - contradicted.mean()) / (_WEAKEST - _STRONG), 0.0, 1.0))
+    if share:
+        margin = heard * np.sqrt(other) - np.sqrt(own)
+    else:
+        mixed_up = np.log(_share_of_mix_up(codes, code, np.where(contradicted, code, codes)))
+        against = np.log(other + _FLOOR) + _MIXED_UP * mixed_up
+        margin = (heard * against - np.log(own + _FLOOR)) / _LOGARITHMS
+    if true is not None:
+        still_own, still_other, code = _own_and_other(true, codes)
+        margin += heard * _TRUE_CLASSES * (np.sqrt(still_other) - np.sqrt(still_own))
     surely = (other > _SURELY_OTHER) & (own < _SURELY_OWN)
     return Suspicion(margin, code, share, np.maximum(own, other), contradicted, surely)
+
+
+def _own_and_other(likely: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The probability of the label as given, the largest other one, and its class."""
+    rows, others = np.arange(len(codes)), likely.copy()
+    others[rows, codes] = -1.0
+    code = others.argmax(axis=1)
+    return likely[rows, codes], np.maximum(others[rows, code], 0.0), code
 
 
 def _share_of_mix_up(codes: IntArray, other: IntArray, taken: IntArray) -> FloatArray:
@@ -269,31 +267,45 @@ def _mixture_weight(by_model: FloatArray, by_neighbors: FloatArray) -> float:
     return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
 
 
-def true_classes(opinions: Opinions, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """P(ỹ | c), the sum by which t of each sample is divided, and the mean of t.
+def true_classes(likely: FloatArray, codes: IntArray) -> FloatArray:
+    """t, the probability of every class to be the true one of a label, given the probabilities x of the samples.
 
-    P(ỹ | c), the chance that class c is labelled ỹ, and t follow from each other; both are found in turns.
+    P(ỹ | c) are the shares of the labels among the surer half of the samples that are taken for c, and five labels as
+    they are on average. x was learnt from wrong labels and is a mixture y P(ỹ | c) of what would be learnt from true
+    ones; a few of Richardson's steps find y. A power of y, the one under which the labels as given are likeliest, is
+    sharper, as what is learnt from true labels would be:
+
+        y_ic ← y_ic Σ_l P(l | c) x_il / Σ_d P(l | d) y_id,   t_ic ∝ y_ic^b P(ỹ_i | c)
     """
-    n_classes, codes = opinions.n_classes, opinions.codes
-    wrong = (1 - _FIRST_RIGHT) / max(n_classes - 1, 1)
-    after = np.where(np.eye(n_classes, dtype=bool), _FIRST_RIGHT, wrong)  # row: the label, column: the class
-    totals = np.empty(len(codes))
-    for _ in range(_ROUNDS):
-        labelled, sums = after, np.zeros((n_classes, n_classes))
-        for part in opinions.rows():
-            true = opinions.together(part, share) * labelled[codes[part]]
-            totals[part] = true.sum(axis=1) + 1e-12
-            true /= totals[part, None]
-            sums += _sums_by_label(codes[part], true)
-        after = 0.1 + np.eye(n_classes) + sums  # a tenth of a sample everywhere, and one where the label is right
-        after /= after.sum(axis=0)
-    return labelled, totals, sums.sum(axis=0) / len(codes)
+    labelled = _labels_of_the_sure(likely, codes)
+    seen = _in_shares(likely + _FLOOR)
+    clear = seen
+    for _ in range(_STEPS):
+        clear = _in_shares(clear * ((seen / (clear @ labelled.T)) @ labelled))
+    best = -np.inf
+    for power in _POWERS:
+        sharp = _in_shares(clear**power)
+        fit = float(np.log((sharp * labelled[codes]).sum(axis=1)).mean())
+        if fit > best:
+            best, true = fit, sharp * labelled[codes]
+    return _in_shares(true)
 
 
-def _sums_by_label(codes: IntArray, true: FloatArray) -> FloatArray:
-    """Σ t over the samples of each label, a row each."""
-    shape = true.shape[1], len(codes)
-    return np.asarray(csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=shape) @ true)
+def _labels_of_the_sure(likely: FloatArray, codes: IntArray) -> FloatArray:
+    """P(ỹ | c), a row for each label and a column for each class."""
+    n_classes = likely.shape[1]
+    taken, surety = likely.argmax(axis=1), likely.max(axis=1)
+    is_sure = surety >= pd.Series(surety).groupby(taken).transform("median").to_numpy()
+    counts = np.zeros((n_classes, n_classes))
+    np.add.at(counts, (codes[is_sure], taken[is_sure]), 1.0)
+    wrong = 1 - np.trace(counts) / counts.sum()
+    usual = np.where(np.eye(n_classes, dtype=bool), 1 - wrong, wrong / max(n_classes - 1, 1))
+    counts += _USUAL_LABELS * usual
+    return np.asarray(counts / counts.sum(axis=0))
+
+
+def _in_shares(weights: FloatArray) -> FloatArray:
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def wrong_classes(

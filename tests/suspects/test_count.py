@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from steep._suspects.score import class_scores, number_scores, wrong_classes, wrong_numbers
+from steep._suspects.score import scores, wrong_classes, wrong_numbers
 
 RNG = np.random.default_rng(0)
 
@@ -50,22 +50,22 @@ def test_one_gross_error_is_counted_as_one():
     margin = np.abs(RNG.normal(size=500))
     margin[7] = 50
     assert wrong_numbers(margin).mean == 1
-    assert number_scores(margin, 1.0)[7] > 0.5
+    assert scores(margin, 1.0, is_number=True)[7] > 0.5
 
 
-@pytest.mark.parametrize("scores", [class_scores, number_scores])
+@pytest.mark.parametrize("is_number", [False, True])
 @pytest.mark.parametrize("n_wrong", [1.0, 30.5, 99.0])
-def test_scores_keep_the_order_and_sum_to_the_count(scores, n_wrong):
+def test_scores_keep_the_order_and_sum_to_the_count(is_number, n_wrong):
     margin = RNG.random(100)
-    found = scores(margin, n_wrong)
+    found = scores(margin, n_wrong, is_number=is_number)
     assert_allclose(found.sum(), n_wrong, atol=1e-6)
     assert (np.diff(found[np.argsort(margin)]) > 0).all()
     assert found.min() > 0
     assert found.max() < 1
 
 
-@pytest.mark.parametrize("scores", [class_scores, number_scores])
+@pytest.mark.parametrize("is_number", [False, True])
 @pytest.mark.parametrize("n_wrong", [0.0, 4.0])
-def test_no_label_is_certain_even_if_none_or_all_are_wrong(scores, n_wrong):
-    found = scores(np.zeros(4), n_wrong)
+def test_no_label_is_certain_even_if_none_or_all_are_wrong(is_number, n_wrong):
+    found = scores(np.zeros(4), n_wrong, is_number=is_number)
     assert_allclose(found, 0.125 if n_wrong == 0 else 0.875, atol=1e-6)

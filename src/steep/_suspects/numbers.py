@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 from steep._sklearn import take_rows
-from steep._suspects.score import Suspicion, count_votes
+from steep._suspects.score import Suspicion, count_votes, wrong_numbers
 from steep._validation import FloatArray, IntArray
 
 _LOCAL_SHARE, _DOUBT = 0.3, 0.5
@@ -49,10 +49,7 @@ class Fits:
     def predict(self, kept: npt.NDArray[np.bool_]) -> FloatArray:
         """A column for each model: every sample as predicted by a fit to ``kept`` samples of the other parts."""
         turns = [(model, number) for model in self.models for number in np.unique(self.part)]
-        if effective_n_jobs(self.n_jobs) == 1:
-            answers = [self._answers(*turn, kept) for turn in turns]
-        else:
-            answers = Parallel(n_jobs=self.n_jobs)(delayed(self._answers)(*turn, kept) for turn in turns)
+        answers = Parallel(n_jobs=self.n_jobs)(delayed(self._answers)(*turn, kept) for turn in turns)
         predicted = np.empty((len(self.part), len(self.models)))
         for place, ((_, number), answer) in enumerate(zip(turns, answers, strict=True)):
             predicted[self.part == number, place * len(self.models) // len(turns)] = answer
@@ -69,14 +66,13 @@ class Fits:
 
 def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix, fits: Fits | None) -> Suspicion:
     """r, the number expected and w; without ``fits`` the predictions, a column per model, are all there is."""
-    every = np.ones(len(values), dtype=bool)
-    first = _judged(values, predicted, asked, every)
-    if fits is None or len(values) > _MANY:
-        return first
-    kept = every.copy()
-    kept[np.argsort(-first.margin, kind="stable")[: int(_LEFT_OUT * len(values))]] = False
-    again = _judged(values, fits.predict(kept), asked, kept)
-    return Suspicion(np.sqrt(first.margin * again.margin), again.expected, again.neighbor_share)
+    kept = np.ones(len(values), dtype=bool)
+    margin, expected, share = _judged(values, predicted, asked, kept)
+    if fits is not None and len(values) <= _MANY:
+        kept[np.argsort(-margin, kind="stable")[: int(_LEFT_OUT * len(values))]] = False
+        again, expected, share = _judged(values, fits.predict(kept), asked, kept)
+        margin = np.sqrt(margin * again)
+    return Suspicion(margin, expected, share, wrong_numbers(margin))
 
 
 def blend(values: FloatArray, predicted: FloatArray) -> FloatArray:
@@ -86,7 +82,9 @@ def blend(values: FloatArray, predicted: FloatArray) -> FloatArray:
     return np.asarray((1 - weight) * first + weight * last)
 
 
-def _judged(values: FloatArray, predicted: FloatArray, asked: csr_matrix, kept: npt.NDArray[np.bool_]) -> Suspicion:
+def _judged(
+    values: FloatArray, predicted: FloatArray, asked: csr_matrix, kept: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray, float]:
     """r, the number expected and w of one round of fits."""
     by_models = blend(values, predicted)
     around = _medians(values, by_models, asked, kept)
@@ -97,7 +95,7 @@ def _judged(values: FloatArray, predicted: FloatArray, asked: csr_matrix, kept: 
     usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * float(np.median(local))
     usual += _DOUBT * np.column_stack([predicted, around]).std(axis=1)
     usual += np.finfo(np.float64).tiny + 1e-9 * float(np.abs(values).max())
-    return Suspicion(np.asarray(error / usual), expected, share)
+    return np.asarray(error / usual), expected, share
 
 
 def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix, kept: npt.NDArray[np.bool_]) -> FloatArray:

@@ -250,7 +250,11 @@ class Suspects:
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             around, own, other = labels[self.indices[block]], labels[block, None], suggested[block, None]
-            named += witnesses(self.indices[block], around, own[:, 0], other[:, 0])
+            is_nearer = np.abs(around - other) < np.abs(around - own)
+            says_so = (is_nearer if self.has_numbers else around == other) & (own != other)
+            first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
+            numbers = np.take_along_axis(self.indices[block], first, axis=1).tolist()
+            named += [tuple(row[:count]) for row, count in zip(numbers, says_so.sum(axis=1).tolist(), strict=True)]
         return named
 
     @cached_property
@@ -260,19 +264,6 @@ class Suspects:
             return self.label, self.suggested
         classes, codes = np.unique(self.label, return_inverse=True)
         return codes, np.searchsorted(classes, self.suggested)
-
-
-def witnesses(
-    indices: IntArray, around: npt.NDArray[Any], own: npt.NDArray[Any], other: npt.NDArray[Any]
-) -> list[tuple[int, ...]]:
-    """The nearest neighbours of each row whose label is the ``other``, or nearer to it than to the ``own``."""
-    own, other = own[:, None], other[:, None]
-    says_so = np.abs(around - other) < np.abs(around - own) if around.dtype.kind == "f" else around == other
-    says_so &= own != other
-    first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
-    numbers = np.take_along_axis(indices, first, axis=1).tolist()
-    counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
-    return [tuple(row[:count]) for row, count in zip(numbers, counts, strict=True)]
 
 
 def _shown(label: Any) -> str:

@@ -49,15 +49,15 @@ Numbers. e_c is the share of samples whose r exceeds c times the mean of the sma
 
 0.02 is how many stand out so far on tables as they are; hardly any does by ten.
 
-    s_i = 1 / (1 + exp(−b (r_i − t))),   t such that Σ s_i = n_wrong
+    s_i = 1 / (1 + exp(−3 (r_i − t))),   t such that Σ s_i = n_wrong
 
-turns margins into scores, which are not calibrated probabilities; for numbers r is replaced by its logarithm.
+turns margins into scores; for numbers r is replaced by its logarithm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,42 +94,25 @@ _STRONG, _WEAKEST, _TRUE_CLASSES = 0.45, 0.5, 0.5
 _USUAL_LABELS, _STEPS, _POWERS = 5, 5, (1.0, 1.4, 2.0, 2.8)
 
 # Probabilities held at once, or thousands of classes would fill the memory; and the most products of a step.
-_AT_ONCE, _MOST_WORK = 2**22, 2**32
+_AT_ONCE, _MOST_WORK = 2**22, 2**31
 
 # Settled on the development tables of benchmarks/suspects.py.
 _SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
 _STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
-_STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 3.0, 3.0
+_STEEPNESS = 3.0
 # A margin of numbers below this share of the usual one is as good as none.
 _SMALLEST_RATIO = 1e-6
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What speaks against every label.
+    """What speaks against every label, and how many are wrong."""
 
-    Attributes
-    ----------
-    margin : ndarray of shape (n_samples,)
-        r: the larger, the more speaks against the label.
-    expected : ndarray of shape (n_samples,)
-        The most probable other class, by its code; or the number expected.
-    neighbor_share : float
-        a, or w for numbers: how much the neighbours count compared with the model.
-    likely : ndarray of shape (n_samples,)
-        z of the most probable class; for classes only.
-    is_contradicted : ndarray of bool of shape (n_samples,)
-        Whether that is another class than the label's; for classes only.
-    is_surely : ndarray of bool of shape (n_samples,)
-        Whether z of another class is above 0.5 and that of the label below 0.1; for classes only.
-    """
-
-    margin: FloatArray
-    expected: npt.NDArray[Any]
-    neighbor_share: float
-    likely: FloatArray = field(default_factory=lambda: np.empty(0))
-    is_contradicted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    is_surely: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    margin: FloatArray  # r: the larger, the more speaks against the label
+    expected: npt.NDArray[Any]  # the most probable other class, by its code; or the number expected
+    neighbor_share: float  # a, or w for numbers: how much the neighbours count compared with the model
+    n_wrong: Interval
+    is_contradicted: npt.NDArray[np.bool_] | None = None  # whether another class is the most probable; for classes only
 
 
 def ballots(indices: IntArray, groups: IntArray | None = None) -> csr_matrix:
@@ -138,18 +121,12 @@ def ballots(indices: IntArray, groups: IntArray | None = None) -> csr_matrix:
     asked = np.ones(indices.size, dtype=np.float32)
     if groups is not None:
         asked[(groups[indices] == groups[:, None]).ravel()] = 0.0
-    starts = np.arange(0, indices.size + 1, k)
-    return csr_matrix((asked, indices.ravel(), starts), shape=(n_samples, n_samples))
-
-
-def n_heard(asked: csr_matrix) -> FloatArray:
-    """How many neighbours of each sample are asked, as a column."""
-    return np.asarray(asked.sum(axis=1)).reshape(-1, 1)
+    return csr_matrix((asked, indices.ravel(), np.arange(0, indices.size + 1, k)), shape=(n_samples, n_samples))
 
 
 def count_votes(asked: csr_matrix, opinions: FloatArray) -> FloatArray:
-    """v or u: what the neighbours say, and one vote for what all say on average."""
-    return np.asarray((asked @ opinions + opinions.mean(axis=0)) / (n_heard(asked) + 1))
+    """u: what the neighbours say, and one vote for what all say on average."""
+    return np.asarray((asked @ opinions + opinions.mean(axis=0)) / (np.asarray(asked.sum(axis=1)) + 1))
 
 
 class Opinions:
@@ -158,8 +135,8 @@ class Opinions:
     def __init__(self, codes: IntArray, predicted: Any, asked: csr_matrix) -> None:
         n_samples, n_classes = predicted.shape
         member = csr_matrix((np.ones(n_samples), codes, np.arange(n_samples + 1)), shape=(n_samples, n_classes))
-        self.codes, self.average = codes, np.asarray(member.mean(axis=0))
-        self._predicted, self._counts, self._heard = predicted, asked @ member, n_heard(asked)
+        self.codes, self._average = codes, np.asarray(member.mean(axis=0))
+        self._predicted, self._counts, self._heard = predicted, asked @ member, np.asarray(asked.sum(axis=1))
 
     def rows(self) -> Iterator[slice]:
         """Samples, some at a time."""
@@ -171,11 +148,11 @@ class Opinions:
         place = np.arange(len(self.codes)), self.codes
         predicted = np.asarray(self._predicted[place], dtype=np.float64).ravel()
         counts = np.asarray(self._counts[place]).ravel()
-        return predicted, (counts + self.average[0, self.codes]) / (self._heard[:, 0] + 1)
+        return predicted, (counts + self._average[0, self.codes]) / (self._heard[:, 0] + 1)
 
     def votes(self, part: Any) -> FloatArray:
         """v of some samples."""
-        return np.asarray((self._counts[part].toarray() + self.average) / (self._heard[part] + 1))
+        return np.asarray((self._counts[part].toarray() + self._average) / (self._heard[part] + 1))
 
     def together(self, part: slice, share: float) -> FloatArray:
         """(1 − a) p + a v of some samples."""
@@ -194,7 +171,7 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
     if neighbors_help(opinions, predicted, asked):
         share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(*opinions.own())
     true = None
-    if share and predicted.size * predicted.shape[1] <= _MOST_WORK:
+    if share and len(codes) * predicted.shape[1] ** 2 <= _MOST_WORK:
         by_model, every = _dense(predicted), slice(0, len(codes))
         true = true_classes(opinions.together(every, share), codes)
         likely = (1 - share) * by_model + share * count_votes(asked, true)
@@ -215,7 +192,8 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
         still_own, still_other, code = _own_and_other(true, codes)
         margin += heard * _TRUE_CLASSES * (np.sqrt(still_other) - np.sqrt(still_own))
     surely = (other > _SURELY_OTHER) & (own < _SURELY_OWN)
-    return Suspicion(margin, code, share, np.maximum(own, other), contradicted, surely)
+    n_wrong = wrong_classes(contradicted, np.maximum(own, other), surely, by_model=not share)
+    return Suspicion(margin, code, share, n_wrong, contradicted)
 
 
 def _own_and_other(likely: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -336,22 +314,13 @@ def wrong_numbers(margin: FloatArray) -> Interval:
 
 def _limited(n: int, share: float, low: float, high: float) -> Interval:
     """Counts with low ≤ mean ≤ high within 0 and n."""
-    mean = min(max(share, 0.0), 1.0)
-    return Interval(n * mean, n * max(min(low, mean), 0.0), n * min(max(high, mean), 1.0), n)
+    mean, low, high = np.clip([share, min(low, share), max(high, share)], 0.0, 1.0).tolist()
+    return Interval(n * mean, n * low, n * high, n)
 
 
-def class_scores(margin: FloatArray, n_wrong: float) -> FloatArray:
-    """s for classes."""
-    return _scores(_STEEPNESS_OF_CLASSES * margin, n_wrong)
-
-
-def number_scores(margin: FloatArray, n_wrong: float) -> FloatArray:
-    """s for numbers."""
-    return _scores(_STEEPNESS_OF_NUMBERS * np.log(margin + _SMALLEST_RATIO), n_wrong)
-
-
-def _scores(evidence: FloatArray, n_wrong: float) -> FloatArray:
+def scores(margin: FloatArray, n_wrong: float, *, is_number: bool) -> FloatArray:
     """s, by the t for which they sum to ``n_wrong``, which half a label at least must be."""
+    evidence = _STEEPNESS * (np.log(margin + _SMALLEST_RATIO) if is_number else margin)
     n = len(evidence)
     target = float(np.clip(n_wrong, min(0.5, n / 4), n - min(0.5, n / 4)))
 

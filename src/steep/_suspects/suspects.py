@@ -22,31 +22,12 @@ from steep._suspects.predictions import (
     own_predictions,
     refuse_in_sample,
 )
-from steep._suspects.result import Suspects
-from steep._suspects.score import (
-    Suspicion,
-    ballots,
-    class_scores,
-    number_scores,
-    suspect_classes,
-    wrong_classes,
-    wrong_numbers,
-)
-from steep._validation import (
-    FloatArray,
-    IntArray,
-    Seed,
-    check_count,
-    check_generator,
-    check_jobs,
-    one_line,
-    refuse_large,
-    shown,
-)
+from steep._suspects.result import SUSPECT, Suspects
+from steep._suspects.score import Suspicion, ballots, scores, suspect_classes
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
 from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
-from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.fitting import cross_fitted, deal, task_of
 from steep.weighting.weights import TrainingSet, row_index
@@ -134,8 +115,9 @@ def suspects(
     if estimator is not None and not (pred_probs is None and predictions is None):
         raise InputError("both an estimator and its predictions are given; expected one; leave out the other")
     samples = _checked(X, y, estimator, embedding, task, groups)
-    predicted = own_predictions(samples.labels, pred_probs, predictions)
-    size, n_parts = _size(n_neighbors, len(samples)), _n_parts(cv, len(samples))
+    given = own_predictions(samples.labels, pred_probs, predictions)
+    size = _count(n_neighbors, "n_neighbors", len(samples) - 1)
+    n_parts = _count(cv, "cv", len(samples), minimum=2)
     points = samples.space.points()
     distances, indices, _ = search_graph(
         points,
@@ -146,47 +128,32 @@ def suspects(
         random_state=0,
     )
     watch.lap("neighbors")
-    asked = ballots(indices, samples.groups)
     models = _Models(samples, points, estimator, n_parts, rng, jobs)
-    if samples.labels.codes is None:
-        predicted, found = models.judge_numbers(samples.labels.array[:, 0], predicted, asked)
-    else:
-        predicted, found = models.judge_classes(samples.labels.codes, predicted, asked)
-    n_wrong, score = _weighed(samples.labels, found)
+    is_number = samples.labels.codes is None
+    predicted, found = (models.judge_numbers if is_number else models.judge_classes)(
+        given, ballots(indices, samples.groups)
+    )
+    score = scores(found.margin, found.n_wrong.mean, is_number=is_number)
     watch.lap("scores")
     return Suspects(
         score=score,
         label=labels_as_given(samples.labels),
         suggested=_suggested(samples.labels, found, score),
-        n_wrong=n_wrong,
+        n_wrong=found.n_wrong,
         distances=distances,
         indices=indices,
         predicted=predicted,
         seconds=watch.seconds,
-        index=_index_of(X, y),
+        index=row_index(X if isinstance(X, pd.DataFrame | pd.Series) else y),
         X=X,
     )
-
-
-def _index_of(X: Any, y: Any) -> pd.Index[Any] | None:
-    """The index of the samples, or of the labels where those have none; None where rows are just counted."""
-    return row_index(X if isinstance(X, pd.DataFrame | pd.Series) else y)
-
-
-def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
-    """How many labels are wrong, and how probable it is of each."""
-    if labels.codes is None:
-        n_wrong = wrong_numbers(found.margin)
-        return n_wrong, number_scores(found.margin, n_wrong.mean)
-    n_wrong = wrong_classes(found.is_contradicted, found.likely, found.is_surely, by_model=not found.neighbor_share)
-    return n_wrong, class_scores(found.margin, n_wrong.mean)
 
 
 def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArray[Any]:
     """The number expected; or the most probable other class where the own one is outvoted or suspect."""
     if labels.codes is None or labels.classes is None:
         return found.expected
-    is_doubted = found.is_contradicted | (score > 0.5)
+    is_doubted = found.is_contradicted | (score > SUSPECT)
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
@@ -211,31 +178,31 @@ class _Models:
     rng: np.random.Generator
     n_jobs: int | None
 
-    def judge_classes(self, codes: IntArray, given: Any, asked: csr_matrix) -> tuple[Any, Suspicion]:
+    def judge_classes(self, given: Any, asked: csr_matrix) -> tuple[Any, Suspicion]:
         """Probabilities, which may be sparse, and what speaks against each class."""
+        samples, labels, codes = self.samples, self.samples.labels, np.asarray(self.samples.labels.codes)
         if given is not None:
             refuse_in_sample(codes, given, asked)
             return given, suspect_classes(codes, given, asked)
-        labels, seed = self.samples.labels, int(self.rng.integers(2**31))
-        if self.estimator is None:
+        seed = int(self.rng.integers(2**31))
+        X, model = samples.X, self.estimator
+        if model is None:  # the forest sees the points: X as given may hold text
             check_features(self.points)
-        if self.estimator is None and self.samples.groups is None:
-            predicted = out_of_bag(self.points, labels, seed, self.n_jobs)
+            X, model = self.points, forest(labels, seed)
+        if self.estimator is None and samples.groups is None:
+            predicted = out_of_bag(X, labels, seed, self.n_jobs)
         else:
-            # The forest sees the points: X as given may hold text.
-            X, model = (
-                (self.points, forest(labels, seed)) if self.estimator is None else (self.samples.X, self.estimator)
-            )
             with self._named():
-                predicted = cross_fitted(model, X, self.samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
+                predicted = cross_fitted(model, X, samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
             self._check(predicted, labels.n_columns)
         return predicted, suspect_classes(codes, predicted, asked)
 
-    def judge_numbers(self, values: FloatArray, given: Any, asked: csr_matrix) -> tuple[FloatArray, Suspicion]:
+    def judge_numbers(self, given: Any, asked: csr_matrix) -> tuple[FloatArray, Suspicion]:
         """Predicted values, and what speaks against each number."""
+        samples, values = self.samples, self.samples.labels.array[:, 0]
         if given is not None:
             return given, suspect_numbers(values, given[:, None], asked, None)
-        samples, seed, unit = self.samples, int(self.rng.integers(2**31)), 1.0
+        seed, unit = int(self.rng.integers(2**31)), 1.0
         models, X, y = [self.estimator], samples.X, samples.y
         if self.estimator is None:
             check_features(self.points)
@@ -295,18 +262,11 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
     return samples
 
 
-def _n_parts(cv: Any, n_samples: int) -> int:
-    n_parts = check_count(cv, name="cv", minimum=2)
-    if n_parts > n_samples:
-        raise InputError(f"cv={n_parts} needs at least {n_parts} samples, got {n_samples}; lower cv")
-    return n_parts
-
-
-def _size(n_neighbors: Any, n_samples: int) -> int:
-    size = check_count(n_neighbors, name="n_neighbors")
-    if size >= n_samples:
+def _count(value: Any, name: str, most: int, minimum: int = 1) -> int:
+    count = check_count(value, name=name, minimum=minimum)
+    if count > most:
+        more = count + (name == "n_neighbors")
         raise InputError(
-            f"n_neighbors={size} needs at least {size + 1} samples, got {n_samples}; lower n_neighbors or pass "
-            "more data"
+            f"{name}={count} needs at least {more} samples, got {most + more - count}; lower {name} or pass more data"
         )
-    return size
+    return count

@@ -18,7 +18,7 @@ def certain(n, rate, sure=0.9):
 def counted(given, probabilities):
     others = np.where(np.eye(3, dtype=bool)[given], 0.0, probabilities).max(axis=1)
     own = probabilities[np.arange(len(given)), given]
-    return wrong_classes(others > own, probabilities.max(axis=1), (others > 0.5) & (own < 0.1))
+    return wrong_classes(others > own, probabilities.max(axis=1), (others > 0.5) & (own < 0.1), by_model=False)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])

@@ -1,16 +1,10 @@
 """Predictions for samples that a model has not seen: those the caller brings along, or those of a forest.
 
-Nothing can prove that a model had not seen a label. What can be seen is a model that agrees with every label,
-wrong ones included, where the neighbours do not: it was fitted to them.
-
-Each tree of the forest is fitted to samples drawn with replacement; a sample is predicted by those that have not drawn
-it. One forest of 500 trees costs what five cross-fitted ones of 100 do, its trees see more of the data, and each
-sample is predicted by nearly twice as many.
-
-scikit-learn's trees keep a number for each class at each node, which fills the memory where there are hundreds of
-classes. There each tree is grown on a sketch of the one-hot columns instead: their products with random signs, 16 of
-them, keep the variance of the columns, and so the impurity of a node, on average (Joly, Geurts and Wehenkel, 2014). A
-sample's vote is the classes of the samples in its leaf.
+One forest of 500 trees, of which each sample is predicted by those that have not drawn it, costs what five cross-fitted
+ones of 100 do; its trees see more of the data, and each sample is predicted by nearly twice as many. scikit-learn's
+trees keep a number for each class at each node, which fills the memory where there are hundreds of classes. There each
+tree is grown on a sketch of the one-hot columns instead: their products with random signs, 16 of them, keep the
+variance of the columns, and so the impurity of a node, on average (Joly, Geurts and Wehenkel, 2014).
 """
 
 from __future__ import annotations
@@ -96,7 +90,10 @@ def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
 
 
 def refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matrix) -> None:
-    """Reject probabilities that agree with every label where the neighbours do not, and warn where nearly so."""
+    """Reject probabilities that agree with every label where the neighbours do not, and warn where nearly so.
+
+    Nothing can prove that a model had not seen a label. Whoever agrees with wrong ones as well was fitted to them.
+    """
     agreed = float(np.mean(probabilities.argmax(axis=1) == codes))
     if agreed < _TOO_GOOD:
         return

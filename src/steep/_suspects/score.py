@@ -81,27 +81,20 @@ _COARSE = 32  # different probabilities, and fewer, are those of ten trees or fi
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
 _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
-
 # What the share of a mix-up counts for, and what is added to the counts.
 _MIXED_UP, _PRIOR = 0.2, 0.5
-
 # Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 3 span what r from roots does.
 _FLOOR, _LOGARITHMS = 1e-3, 3.0
-
 # Shares of labels contradicted between which h falls from 1 to 0, and what t counts for.
 _STRONG, _WEAKEST, _TRUE_CLASSES = 0.45, 0.5, 0.5
 # Labels added to those of the sure, steps that find y, powers of it that are tried.
 _USUAL_LABELS, _STEPS, _POWERS = 5, 5, (1.0, 1.4, 2.0, 2.8)
-
 # Probabilities held at once, or thousands of classes would fill the memory; and the most products of a step.
 _AT_ONCE, _MOST_WORK = 2**22, 2**31
-
-# Settled on the development tables of benchmarks/suspects.py.
+# Of the counts and scores; a margin of numbers below the last is as good as none.
 _SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
 _STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
-_STEEPNESS = 3.0
-# A margin of numbers below this share of the usual one is as good as none.
-_SMALLEST_RATIO = 1e-6
+_STEEPNESS, _SMALLEST_RATIO = 3.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -207,11 +200,9 @@ def _own_and_other(likely: FloatArray, codes: IntArray) -> tuple[FloatArray, Flo
 def _share_of_mix_up(codes: IntArray, other: IntArray, taken: IntArray) -> FloatArray:
     """g: how often each label is found among the samples that are ``taken`` for the ``other`` class."""
     n_classes = int(max(codes.max(), other.max())) + 1
-    pairs, counts = np.unique(codes * n_classes + taken, return_counts=True)
-    asked = codes * n_classes + other
-    place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
-    found = np.where(pairs[place] == asked, counts[place], 0)
-    return np.asarray((found + _PRIOR) / (np.bincount(taken, minlength=n_classes)[other] + _PRIOR * n_classes))
+    counts = csr_matrix((np.ones(len(codes)), (codes, taken)), shape=(n_classes, n_classes))
+    n_taken = np.bincount(taken, minlength=n_classes)[other]
+    return np.asarray((np.asarray(counts[codes, other]).ravel() + _PRIOR) / (n_taken + _PRIOR * n_classes))
 
 
 def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> bool:
@@ -243,6 +234,10 @@ def _mixture_weight(by_model: FloatArray, by_neighbors: FloatArray) -> float:
         return -float(np.log((1 - weight) * by_model + weight * by_neighbors).mean())
 
     return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
+
+
+def _in_shares(weights: FloatArray) -> FloatArray:
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def true_classes(likely: FloatArray, codes: IntArray) -> FloatArray:
@@ -282,16 +277,8 @@ def _labels_of_the_sure(likely: FloatArray, codes: IntArray) -> FloatArray:
     return np.asarray(counts / counts.sum(axis=0))
 
 
-def _in_shares(weights: FloatArray) -> FloatArray:
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
 def wrong_classes(
-    is_contradicted: npt.NDArray[np.bool_],
-    likely: FloatArray,
-    is_surely: npt.NDArray[np.bool_],
-    *,
-    by_model: bool = False,
+    is_contradicted: npt.NDArray[np.bool_], likely: FloatArray, is_surely: npt.NDArray[np.bool_], *, by_model: bool
 ) -> Interval:
     """n_wrong and its limits, from whether z contradicts each label, the largest z, and whether it surely does."""
     n = len(likely)

@@ -153,7 +153,7 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     """The number expected; or the most probable other class where the own one is outvoted or suspect."""
     if labels.codes is None or labels.classes is None:
         return found.expected
-    is_doubted = found.is_contradicted | (score > SUSPECT)
+    is_doubted = np.asarray(found.is_contradicted) | (score > SUSPECT)
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 

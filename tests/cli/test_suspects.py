@@ -184,7 +184,7 @@ def test_apply_writes_other_formats_too(wrong, suffix, capsys):
     assert apply(wrong, decisions_of(wrong, [3, 77]), "-o", output) == 0
     found = pd.read_parquet(output) if suffix == ".parquet" else pd.read_feather(output)
     expected = pd.read_csv(wrong)
-    expected.loc[[3, 77], "kind"] = ["s", "vi"]
+    expected.loc[[3, 77], "kind"] = ["s", "ve"]
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 

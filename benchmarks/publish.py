@@ -203,9 +203,13 @@ def suspects_numbers():
 
 def suspects_refit():
     found = stored("suspects-refit")
-    arms = list(next(iter(found["tables"].values())))
-    rows = [[name, *(f"{scores[arm]:.3f}" for arm in arms)] for name, scores in found["tables"].items()]
-    return table(["table", *arms], [*rows, ["mean", *(f"{found['means'][arm]:.3f}" for arm in arms)]])
+    arms = list(found["means"]["unseen"])
+    rows = [
+        [name, *(f"{scores[arm]:.3f}" for arm in arms)]
+        for part, tables in found["tables"].items()
+        for name, scores in {**tables, f"mean, {part}": found["means"][part]}.items()
+    ]
+    return table(["table", *arms], rows)
 
 
 def suspects_real():

@@ -80,7 +80,7 @@ def class_suspicion(codes, p, around, w):
     ]
     z = (1 - a) * p + a * np.array(u)
     t = true_classes(z, codes)
-    heard = min(max((0.5 - sum(z[i].argmax() != codes[i] for i in range(n)) / n) / 0.05, 0), 1)
+    heard = min(max((0.47 - sum(z[i].argmax() != codes[i] for i in range(n)) / n) / 0.04, 0), 1)
 
     def margin(x, i):
         return heard * max(x[i, c] for c in range(n_classes) if c != codes[i]) ** 0.5, x[i, codes[i]] ** 0.5

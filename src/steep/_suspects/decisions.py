@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,11 @@ def _split(decisions: Any, name: str) -> tuple[Any, list[Any], list[Any] | None,
     if isinstance(decisions, Mapping):
         return source, list(decisions), list(decisions.values()), None
     if not isinstance(decisions, pd.DataFrame):
-        return source, _listed(decisions, name), None, None
+        if not isinstance(decisions, Iterable):
+            raise InputTypeError(
+                f"{name} is {shown(decisions)}; expected a path, a DataFrame, a mapping of rows to labels, or rows"
+            )
+        return source, list(decisions), None, None
     if not {"row", "new_label"} <= set(decisions.columns):
         raise InputError(
             f"{source} has the columns {shown(list(decisions.columns))}; expected row and new_label; rename them"
@@ -92,36 +96,31 @@ def _read(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} does not hold decisions ({one_line(error)}); {_EXPORTED}; export it again") from error
 
 
-def _listed(decisions: Any, name: str) -> list[Any]:
-    try:
-        return list(decisions)
-    except TypeError as error:
-        raise InputTypeError(
-            f"{name} is {shown(decisions)}; expected a path, a DataFrame, a mapping of rows to labels, or rows"
-        ) from error
-
-
 def _places(rows: list[Any], names: list[str], source: Any, index: pd.Index[Any] | None) -> IntArray:
     if index is not None and not index.is_unique:
         raise InputError("the index of X names several rows the same; expected different names; reset the index first")
     known = {name: place for place, name in enumerate(names)}
-    seen: set[int] = set()
+    places: dict[int, None] = {}
     for row in rows:
         place = known.get(str(row))
         if place is None:
             raise InputError(
                 f"{source} names row {shown(row)}, which is not in the data; expected rows of its index; remove it"
             )
-        if place in seen:
+        if place in places:
             raise InputError(f"{source} names row {shown(row)} more than once; expected each row once; keep one")
-        seen.add(place)
-    return np.array([known[str(row)] for row in rows], dtype=np.int64)
+        places[place] = None
+    return np.array(list(places), dtype=np.int64)
 
 
 def _as_labels(rows: list[Any], new: list[Any], labels: npt.NDArray[Any], is_number: bool, source: Any) -> list[Any]:
     """The new labels as the data hold them: numbers, or one of the classes by its value or its text."""
-    known = {} if is_number else {key: one for one in np.unique(labels).tolist() for key in (str(one), one)}
-    found = [_number(value) if is_number else known.get(value) for value in map(_hashable, new)]
+    if is_number:
+        numbers = pd.to_numeric(pd.Series(new, dtype=object), errors="coerce")
+        found = [number if np.isfinite(number) else None for number in numbers.astype(float).tolist()]
+    else:
+        known = {key: one for one in np.unique(labels).tolist() for key in (str(one), one)}
+        found = [known.get(value if isinstance(value, Hashable) else None) for value in new]
     for row, value, one in zip(rows, new, found, strict=True):
         if one is None:
             classes = "a finite number" if is_number else f"one of {shown(np.unique(labels).tolist())}"
@@ -129,14 +128,3 @@ def _as_labels(rows: list[Any], new: list[Any], labels: npt.NDArray[Any], is_num
                 f"{source} gives row {shown(row)} the label {shown(value)}; expected {classes}; correct it"
             )
     return found
-
-
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, Hashable) else None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value) if np.isfinite(float(value)) else None
-    except (TypeError, ValueError):
-        return None

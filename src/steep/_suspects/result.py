@@ -31,8 +31,7 @@ _BLOCK = 100_000
 SUSPECT = 0.5
 # Limits further apart than this share of the labels say little.
 _WIDE = 0.25
-
-# Each part must score some rows.
+# Rows that effect must score at least.
 _FEWEST = 10
 
 
@@ -43,8 +42,8 @@ class Suspects:
     Attributes
     ----------
     score : ndarray of shape (n_samples,)
-        From 0 to 1, in the order of the samples: the larger, the more likely the label is wrong. Only the order was
-        tested. The values are not calibrated probabilities; they sum to ``n_wrong``, which is a rough estimate.
+        From 0 to 1, in the order of the samples: the larger, the more likely the label is wrong. The values sum to
+        ``n_wrong``, which is a rough estimate: rely on the order.
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what is expected there instead: a class, or a number.
     n_wrong : Interval
@@ -113,9 +112,14 @@ class Suspects:
     @cached_property
     def verdict(self) -> Verdict:
         """The first row to check, and a rough estimate of the number of wrong labels, in words."""
-        n, found = len(self), self.n_wrong
+        n, found, worst = len(self), self.n_wrong, int(self.rank.argmin())
+        row = worst if self.index is None else self.index[worst]
+        own, other = _shown(self.label[worst]), _shown(self.suggested[worst])
+        first = f"Look first at row {row}, labelled {own}, where {other} is expected."
+        if self.label[worst] == self.suggested[worst]:  # a class; a number is hardly ever what was expected
+            first = f"Least sure is row {row}, labelled {own}, but no other label is expected there."
         sentence = (
-            f"{self._first()} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "
+            f"{first} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "
             f"({found.mean / n:.1%}; limits {found.low:,.0f} and {found.high:,.0f}), which can be several times too "
             "low or too high: check rows from the top down and stop where they are right."
         )
@@ -123,14 +127,6 @@ class Suspects:
             sentence += " These data cannot show how many are wrong: many labels cannot be predicted well."
         # Without a count of values, so that these limits are not shown as those of a gain.
         return Verdict(sentence, replace(found, n=0), "labels", self.top(min(20, n)))
-
-    def _first(self) -> str:
-        worst = int(self.rank.argmin())
-        row = worst if self.index is None else self.index[worst]
-        own, other = self.label[worst], self.suggested[worst]
-        if own == other:  # a class; a number is hardly ever what was expected to the last digit
-            return f"Least sure is row {row}, labelled {_shown(own)}, but no other label is expected there."
-        return f"Look first at row {row}, labelled {_shown(own)}, where {_shown(other)} is expected."
 
     def apply(self, decisions: Any) -> npt.NDArray[Any]:
         """The labels with those you decided on; nothing is changed in place.
@@ -193,9 +189,16 @@ class Suspects:
         else:
             decided = places_of(decisions, self.index, len(self), "decisions")
             rows = np.union1d(np.flatnonzero(~is_suspect), decided)
-        return measured(
-            estimator, self.X, self.label, right, rows, scoring=scoring, cv=cv, random_state=random_state
-        )  # fmt: skip
+        n_parts = check_count(cv, name="cv", minimum=2)
+        if len(rows) < max(_FEWEST, 2 * n_parts):
+            raise InputError(
+                f"there are {len(rows)} trusted rows; expected at least {max(_FEWEST, 2 * n_parts)} to score on; name "
+                "more of them, or lower cv"
+            )
+        seed = int(check_generator(random_state).integers(2**31))
+        few = right.dtype.kind != "f" and np.unique(right[rows], return_counts=True)[1].min() >= n_parts
+        deal = (StratifiedKFold if few else KFold)(n_parts, shuffle=True, random_state=seed)
+        return measured(estimator, self.X, self.label, right, rows, scoring, deal)
 
     @property
     def has_numbers(self) -> bool:
@@ -276,53 +279,35 @@ def measured(
     labels: npt.NDArray[Any],
     right: npt.NDArray[Any],
     trusted: IntArray,
-    *,
     scoring: Any,
-    cv: Any,
-    random_state: Seed,
+    deal: Any,
 ) -> pd.DataFrame:
     """Scores of ``estimator`` fitted to the labels as given, to the rows where ``right`` agrees, and to ``right``.
 
-    Every part of the cross-validation scores its trusted rows, by ``right``, on fits to the other parts.
+    Every part that ``deal`` makes of the trusted rows is scored, by ``right``, on fits to all other rows.
     """
-    n_parts = check_count(cv, name="cv", minimum=2)
-    if len(trusted) < max(_FEWEST, 2 * n_parts):
-        raise InputError(
-            f"there are {len(trusted)} trusted rows; expected at least {max(_FEWEST, 2 * n_parts)} to score on; name "
-            "more of them, or lower cv"
-        )
     scorers = resolve_scorers(estimator, scoring)
     if len(scorers) != 1:
         raise InputError(f"scoring names {len(scorers)} scores; expected one; call effect once for each")
     ((name, score),) = scorers.items()
-    all_rows = np.ones(len(labels), dtype=bool)
-    ways = {"as given": (all_rows, labels), "dropped": (labels == right, labels), "corrected": (all_rows, right)}
-    seed = int(check_generator(random_state).integers(2**31))
-    few = right.dtype.kind != "f" and np.unique(right[trusted], return_counts=True)[1].min() >= n_parts
-    deal: Any = (StratifiedKFold if few else KFold)(n_parts, shuffle=True, random_state=seed)
-    scores: dict[str, list[float]] = {way: [] for way in ways}
-    sizes: dict[str, list[int]] = {way: [] for way in ways}
-    for _, chosen in deal.split(trusted, right[trusted]):
+    everywhere = np.ones(len(labels), dtype=bool)
+    ways = {"as given": (everywhere, labels), "dropped": (labels == right, labels), "corrected": (everywhere, right)}
+    scores, sizes = pd.DataFrame(columns=list(ways), dtype=float), pd.DataFrame(columns=list(ways), dtype=float)
+    for number, (_, chosen) in enumerate(deal.split(trusted, right[trusted])):
         asked = trusted[chosen]
         others = np.setdiff1d(np.arange(len(labels)), asked)
         for way, (kept, y) in ways.items():
             rows = others[kept[others]]
             try:
                 model = clone(estimator).fit(take_rows(X, rows), y[rows])
-                scores[way].append(float(score(model, take_rows(X, asked), right[asked])))
+                scores.loc[number, way] = float(score(model, take_rows(X, asked), right[asked]))
             except (TypeError, ValueError) as error:
                 raise InputError(
                     f"{type(estimator).__name__} cannot be fitted to or scored on the labels {way} "
                     f"({one_line(error)}); expected an estimator and a scoring that take them; choose others"
                 ) from error
-            sizes[way].append(len(rows))
-    gains = {way: paired_interval(np.array(scores["as given"]), np.array(scores[way])) for way in ways}
-    return pd.DataFrame(
-        {
-            name: {way: float(np.mean(values)) for way, values in scores.items()},
-            "gain": {way: gain.mean for way, gain in gains.items()},
-            "low": {way: gain.low for way, gain in gains.items()},
-            "high": {way: gain.high for way, gain in gains.items()},
-            "n_train": {way: round(float(np.mean(values))) for way, values in sizes.items()},
-        }
-    )
+            sizes.loc[number, way] = len(rows)
+    gains = {way: paired_interval(scores["as given"].to_numpy(), scores[way].to_numpy()) for way in ways}
+    columns = {side: {way: getattr(gain, side) for way, gain in gains.items()} for side in ("mean", "low", "high")}
+    found = pd.DataFrame({name: scores.mean(), **columns, "n_train": sizes.mean().round().astype(int)})
+    return found.rename(columns={"mean": "gain"})

@@ -16,8 +16,8 @@ margins against the own label in z and in t together are
     r_i  = h √max_{c≠ỹ} z_ic − √z_iỹ + h (√max_{c≠ỹ} t_ic − √t_iỹ)/2
 
 The root stands between the probabilities themselves, which are best for few classes and errors near the border, and
-their logarithms, best for many classes and errors anywhere. h is 1 until 45 % of the labels are contradicted (the most
-probable class is another), and 0 from 50 % on: what a weak model names instead of a label says little.
+their logarithms, best for many classes and errors anywhere. h is 1 until 43 % of the labels are contradicted (the most
+probable class is another), and 0 from 47 % on: what a weak model names instead of a label says little.
 
 Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
 their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given
@@ -86,7 +86,7 @@ _MIXED_UP, _PRIOR = 0.2, 0.5
 # Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 3 span what r from roots does.
 _FLOOR, _LOGARITHMS = 1e-3, 3.0
 # Shares of labels contradicted between which h falls from 1 to 0, and what t counts for.
-_STRONG, _WEAKEST, _TRUE_CLASSES = 0.45, 0.5, 0.5
+_STRONG, _WEAKEST, _TRUE_CLASSES = 0.43, 0.47, 0.5
 # Labels added to those of the sure, steps that find y, powers of it that are tried.
 _USUAL_LABELS, _STEPS, _POWERS = 5, 5, (1.0, 1.4, 2.0, 2.8)
 # Probabilities held at once, or thousands of classes would fill the memory; and the most products of a step.

@@ -130,9 +130,8 @@ def suspects(
     watch.lap("neighbors")
     models = _Models(samples, points, estimator, n_parts, rng, jobs)
     is_number = samples.labels.codes is None
-    predicted, found = (models.judge_numbers if is_number else models.judge_classes)(
-        given, ballots(indices, samples.groups)
-    )
+    judge = models.judge_numbers if is_number else models.judge_classes
+    predicted, found = judge(given, ballots(indices, samples.groups))
     score = scores(found.margin, found.n_wrong.mean, is_number=is_number)
     watch.lap("scores")
     return Suspects(
@@ -162,9 +161,6 @@ def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
     if labels.codes is None or labels.classes is None:
         return np.asarray(labels.array[:, 0])
     return np.asarray(labels.classes[labels.codes])
-
-
-# ---------------------------------------------------------------------------------------- the model
 
 
 @dataclass(frozen=True)
@@ -237,9 +233,6 @@ class _Models:
                 f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
                 "sample, or one probability per class; use another estimator"
             )
-
-
-# ---------------------------------------------------------------------------------------- arguments
 
 
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:

@@ -22,7 +22,7 @@ add(app, "ask", ask_command, 'steep campaign ask campaign.db -n 20 --lease "12 h
 add(app, "tell", tell_command, "steep campaign tell campaign.db --run 25 --value 0.36")
 add(app, "status", status_command, _STATUS)
 add(app, "failures", failures_command, "steep campaign failures campaign.db")
-add(app, "export", export_command, "steep campaign export campaign.db -o runs.csv")
+add(app, "export", export_command, "steep campaign export campaign.db -o results.csv")
 add(app, "page", page_command, "steep campaign page campaign.db -o campaign.html --watch")
 add(app, "import", import_command, "steep campaign import campaign.db earlier.csv --outputs y0")
 add(app, "correct", correct_command, "steep campaign correct campaign.db --run 3 --value 0.36")

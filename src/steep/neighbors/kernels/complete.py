@@ -22,6 +22,12 @@ FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not 
 
 
 @compiled()
+def limits(along, far, swept, doubt):
+    """Return how far along u each point still has to look; −∞ where the sweep went as ``far``."""
+    return np.where(far + doubt > swept, np.minimum(along + far + doubt, FAR), np.float32(-np.inf))
+
+
+@compiled()
 def complete(cells, near, size, swept, rounding, some, best, stop):
     """Find all that the lists of the points of ``some`` cells miss.
 
@@ -46,9 +52,7 @@ def complete(cells, near, size, swept, rounding, some, best, stop):
             length = direction(centers, a, b)[1]
             doubt = rounding * (length + size[a] + size[b])
             far = np.sqrt(2 * best.top[mine]) * np.float32(1 + 1e-6)
-            # How far along u each point still has to look; −∞ where the sweep went as far.
-            looks = far + doubt > swept[first + p] - doubt
-            limit = np.where(looks, np.minimum(along_of[p] + far + doubt, FAR), np.float32(-np.inf))
+            limit = limits(along_of[p], far, swept[first + p] - doubt, doubt)
             farthest = np.max(limit)
             if farthest < near.behind[first + p]:
                 continue

@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
+from steep.exceptions import InputError
 from steep.measures import MEASURES
 from steep.weighting.candidates import BALANCED, EQUAL, WeightingCandidate
 from steep.weighting.outcome import conclude
@@ -107,6 +108,26 @@ def test_the_coarse_grid_has_about_ten_weightings_and_every_measure_both_ways():
         }
 
 
+@pytest.mark.parametrize("max_fits", [26, 40, 60, 100])
+def test_a_race_keeps_its_budget(max_fits):
+    rng = np.random.default_rng(6)
+    for _ in range(30):
+        scores, spent = ratio_grid_noise(rng), []
+        scores[1:] += 0.7
+
+        def score(first, last, rows, scores=scores, spent=spent):
+            spent.append((last - first) * len(rows))
+            return scores[rows, first:last, None]
+
+        def affordable(n_folds, rows, spent=spent):
+            return min(n_folds, (max_fits - sum(spent)) // len(rows))
+
+        _, seen = race(CANDIDATES, N_FOLDS, score, solved=False, affordable=affordable)
+        assert sum(spent) <= max_fits
+        assert 2 <= seen.shape[1] <= N_FOLDS
+        assert not np.isnan(seen[0]).any()
+
+
 def test_most_races_without_a_difference_are_short():
     rng = np.random.default_rng(7)
     spent = [run(ratio_grid_noise(rng), solved=False)[2] for _ in range(100)]
@@ -178,6 +199,20 @@ def test_a_search_goes_on_while_a_weighting_may_win():
     assert search.best_params_["weight_ratio"] != 1
     assert fits == 10 * 9 + 1
     assert search.gain_interval_.n == 10
+
+
+def test_a_budget_ends_a_search_with_what_was_done():
+    search, fits = turncoat_search(likes_weights=True, max_fits=60)
+    assert fits - 1 == search.n_fits_ == 54
+    assert search.n_splits_ == 6
+    assert "The budget of fits ended after 6 of 10 folds." in str(search.verdict_)
+    assert search.best_params_["weight_ratio"] != 1
+
+
+def test_a_budget_below_two_folds_is_an_error_before_the_first_fit():
+    with pytest.raises(InputError, match="max_fits=17 is too few; expected at least 18, for two folds"):
+        turncoat_search(likes_weights=True, max_fits=17)
+    assert Turncoat.fits == 0
 
 
 def test_fits_are_counted_as_they_are_made():

@@ -78,6 +78,8 @@ def in_words(
         words = score.describe(gain, float(means[outcome.control]))
         sentences.append(f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits.")
     sentences += _reached(candidates, scores.mean(axis=1), score)
+    if n_folds < of_folds and outcome.chosen != outcome.equal:
+        sentences.append(f"The budget of fits ended after {n_folds} of {of_folds} folds.")
     # No gain could count where one of the 2^J ways to choose signs is a larger share than is allowed.
     if 0.5**of_folds > 1 - confidence and outcome.chosen == outcome.equal:
         sentences.append(f"{of_folds} folds are too few for confidence={confidence:g}; raise cv or n_repeats.")

@@ -37,15 +37,18 @@ _COARSE = 10
 
 # Scores of some candidates on folds from … to, ``(n_candidates, n_folds, n_scorers)``.
 Scored = Callable[[int, int, Sequence[int]], FloatArray]
+# How many of some folds a budget still pays for, with these candidates on each.
+Affordable = Callable[[int, Sequence[int]], int]
 
 
 def race(
     candidates: Sequence[WeightingCandidate], n_folds: int, score: Scored, *, solved: bool, early: bool = True,
-    n_scorers: int = 1,
+    n_scorers: int = 1, affordable: Affordable = lambda n_folds, candidates: n_folds,
 ) -> tuple[list[int], FloatArray]:  # fmt: skip
     """Candidates that were tried, and their scores ``(n_tried, n_folds, n_scorers)``, NaN once they were dropped.
 
     ``solved`` says that weightings cost next to nothing, ``early`` that candidates may be dropped before the last fold.
+    Fewer folds are scored where no more are ``affordable``; two always have to be.
     """
     steps = (_SOLVED if solved else _FITTED) if early and n_folds >= _WORTHWHILE else ()
     running, done = list(range(len(candidates))) if solved or not steps else coarse(candidates), 0
@@ -53,19 +56,25 @@ def race(
     seen, least = np.full((len(candidates), n_folds, n_scorers), np.nan), 0.0
     for share, least in steps:
         if (last := max(2, ceil(share * n_folds))) > done:
-            seen[running, done:last] = score(done, last, running)
-            done = last
+            paid = done + affordable(last - done, running)
+            if paid > done:
+                seen[running, done:paid] = score(done, paid, running)
+            done = paid
+            if paid < last:  # the budget has ended
+                return sorted(tried), seen[sorted(tried), :done]
         running = still_running(candidates, seen[:, :done, 0], running, least)
         if running == [i for i in running if candidates[i].control == EQUAL]:  # nothing is left to decide
             return sorted(tried), seen[sorted(tried), :done]
     sides = {candidates[i].side for i in running if candidates[i].control is None}
     more = [i for i, c in enumerate(candidates) if c.control is None and c.side in sides and i not in tried]
-    if more:
+    if more and affordable(done, more) == done:
         seen[more, :done] = score(0, done, more)
         tried |= set(more)
         running = still_running(candidates, seen[:, :done, 0], [*running, *more], least)
-    seen[running, done:] = score(done, n_folds, running)
-    return sorted(tried), seen[sorted(tried)]
+    last = done + affordable(n_folds - done, running)
+    if last > done:
+        seen[running, done:last] = score(done, last, running)
+    return sorted(tried), seen[sorted(tried), :last]
 
 
 def coarse(candidates: Sequence[WeightingCandidate]) -> list[int]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from joblib import Parallel, delayed
 from scipy.sparse import coo_matrix, csr_matrix, diags
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.preprocessing import normalize
 from sklearn.tree import DecisionTreeRegressor
 
 from steep._suspects.score import Opinions
@@ -41,8 +42,8 @@ _DRAWN_BY_A_TREE = 10_000
 _FEATURES_OF_NUMBERS = 0.5
 # In a forest that is fitted again for every part.
 _TREES_OF_A_PART = 100
-# Bytes that the nodes of a forest may take, and else columns of a sketch and trees grown at a time.
-_NODES, _SKETCH, _AT_A_TIME = 2**30, 16, 10
+# Bytes that the nodes of a forest may take, and else columns of a sketch.
+_NODES, _SKETCH = 2**30, 16
 # Trees hold features in float32, and scikit-learn looks at numbers as int64.
 _LARGEST_FEATURE, _LARGEST_NUMBER = float(np.finfo(np.float32).max), 1e18
 
@@ -163,32 +164,25 @@ def _by_sketch(
     points: npt.NDArray[np.float32], labels: Labels, seed: int, n_trees: int, n_jobs: int | None
 ) -> csr_matrix:
     """Probabilities of the classes by trees grown on sketches of them; few of each row are not 0."""
-    shape = len(labels), labels.n_columns
-    votes, n_asked = csr_matrix(shape, dtype=np.float32), np.zeros(len(labels))
+    votes = csr_matrix((len(labels), labels.n_columns), dtype=np.float32)
     seeds = np.random.SeedSequence(seed).spawn(n_trees)
-    with Parallel(n_jobs=n_jobs, prefer="threads") as team:
-        for first in range(0, n_trees, _AT_A_TIME):
-            some = team(delayed(_votes_of_tree)(points, labels, mine) for mine in seeds[first : first + _AT_A_TIME])
-            rows, columns, shares = (np.concatenate(parts) for parts in zip(*some, strict=True))
-            votes = votes + coo_matrix((shares, (rows, columns)), shape=shape).tocsr()
-            n_asked += np.bincount(rows, shares, minlength=len(labels))
-    return (diags(1.0 / np.maximum(n_asked, 1.0)).astype(np.float32) @ votes).tocsr()
+    team = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    for said in team(delayed(_votes_of_tree)(points, labels, mine) for mine in seeds):
+        votes = votes + said
+    return normalize(votes, norm="l1", copy=False)
 
 
-def _votes_of_tree(
-    points: npt.NDArray[np.float32], labels: Labels, seed: np.random.SeedSequence
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Samples that one tree has not drawn, classes of the leaves they fall into, and the share of each."""
-    rng, n_samples = np.random.default_rng(seed), len(labels)
-    codes: Any = labels.codes
-    drawn = rng.integers(n_samples, size=_drawn(labels))
+def _votes_of_tree(points: npt.NDArray[np.float32], labels: Labels, seed: np.random.SeedSequence) -> csr_matrix:
+    """Shares of the classes in the leaves that samples fall into which one tree has not drawn."""
+    rng, codes = np.random.default_rng(seed), np.asarray(labels.codes)
+    drawn = rng.integers(len(labels), size=_drawn(labels))
     signs = rng.choice(np.array([-1.0, 1.0]), size=(labels.n_columns, _SKETCH))
     tree = DecisionTreeRegressor(max_features="sqrt", random_state=int(rng.integers(2**31)))
-    tree.fit(points[drawn], signs[codes[drawn]])
+    leaves = tree.fit(points[drawn], signs[codes[drawn]]).apply(points)
     shape = tree.tree_.node_count, labels.n_columns
-    leaves = coo_matrix((np.ones(len(drawn), np.float32), (tree.apply(points[drawn]), codes[drawn])), shape)
-    held = leaves.tocsr()
-    held = (diags(1.0 / np.maximum(np.asarray(held.sum(axis=1)).ravel(), 1.0)) @ held).tocsr()
-    others = np.setdiff1d(np.arange(n_samples, dtype=np.int32), drawn)
-    said = held[tree.apply(points[others])].tocoo()
-    return others[said.row], said.col.astype(np.int32), said.data.astype(np.float32)
+    held = coo_matrix((np.ones(len(drawn), np.float32), (leaves[drawn], codes[drawn])), shape).tocsr()
+    was_out = np.ones(len(labels), np.float32)
+    was_out[drawn] = 0.0
+    said = diags(was_out).astype(np.float32) @ normalize(held, norm="l1", copy=False)[leaves]
+    said.eliminate_zeros()
+    return said

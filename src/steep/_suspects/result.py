@@ -102,12 +102,11 @@ class Suspects:
         Columns: ``is_suspect`` (score above 0.5), ``score``, ``rank`` (1 is the first to look at), ``label``,
         ``suggested``, and ``neighbors``, the nearest rows that speak for what is suggested (up to five), by the index.
         """
-        return self._rows(np.arange(len(self)), self.index)
+        return self._rows(np.arange(len(self)))
 
     def top(self, n: int = 20) -> pd.DataFrame:
         """The ``n`` labels to look at first, the most suspicious first; columns and index as in ``table``."""
-        n = check_count(n, name="n")
-        return self._rows(np.argsort(self.rank, kind="stable")[:n], self.index)
+        return self._rows(np.argsort(self.rank, kind="stable")[: check_count(n, name="n")])
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -231,19 +230,17 @@ class Suspects:
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.top(min(10, len(self))).to_string()}"
 
-    def _rows(self, rows: IntArray, index: pd.Index | None) -> pd.DataFrame:
-        frame: dict[str, Any] = {
+    def _rows(self, rows: IntArray) -> pd.DataFrame:
+        index = pd.RangeIndex(len(self), name="row") if self.index is None else self.index
+        named = index.tolist()
+        frame = {
             "is_suspect": self.score[rows] > SUSPECT,
             "score": self.score[rows],
             "rank": self.rank[rows],
             "label": self.label[rows],
             "suggested": self.suggested[rows],
-            "neighbors": self._witnesses(rows),
+            "neighbors": [tuple(named[row] for row in around) for around in self._witnesses(rows)],
         }
-        if index is None:
-            return pd.DataFrame(frame, index=pd.Index(rows, name="row"))
-        named = index.tolist()
-        frame["neighbors"] = [tuple(named[row] for row in around) for around in frame["neighbors"]]
         return pd.DataFrame(frame, index=index[rows])
 
     def _witnesses(self, rows: IntArray) -> list[tuple[int, ...]]:

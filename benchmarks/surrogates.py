@@ -111,14 +111,14 @@ def course(half, name, arm, seed):
     growth = Growth(Simulator(function, box), ARMS[arm] or steep.Adaptive(), generator)
     growth.start(max(16, 4 * (d + 1)))
     points, truth = fresh(half, name)
-    found = []
+    found = {}
     while growth.n_asked < MAX_RUNS:
         for _ in range(2):
             growth.add(round(GROWTH * growth.n_asked))
         plan = growth.design()
         model = steep.Surrogate(box)._train(box, plan.X, plan.labels, plan.output_names, np.random.default_rng(seed))
         wrong = model._both(points)[0] - truth
-        found.append([growth.n_asked, float((np.sqrt((wrong**2).mean(axis=0)) / truth.std(axis=0)).max())])
+        found[growth.n_asked] = float((np.sqrt((wrong**2).mean(axis=0)) / truth.std(axis=0)).max())
     return found
 
 
@@ -131,9 +131,9 @@ def runs_for_error(lines, half):
         if arm != f"{half}-course-even" or ours is None:
             continue
         for n in (100, 200, 400):
-            log_runs, log_errors = np.log(even).T
+            log_runs, log_errors = np.log([[float(runs), error] for runs, error in even.items()]).T
             goal = np.interp(np.log(n), log_runs, np.minimum.accumulate(log_errors))
-            log_runs, log_errors = np.log(ours).T
+            log_runs, log_errors = np.log([[float(runs), error] for runs, error in ours.items()]).T
             falling = np.minimum.accumulate(log_errors)
             # Not reached: as many runs as there were.
             reached = np.interp(-goal, -falling, log_runs)

@@ -210,7 +210,7 @@ def interval_factor(ratios: FloatArray, weights: FloatArray, confidence: float) 
     if not reached.any():
         needed = int(np.ceil(confidence / (1 - confidence)))
         raise InputError(
-            f"confidence={confidence:g} needs at least {needed} check runs, the surrogate has {len(ratios)}; lower "
-            "confidence or make more runs"
+            f"confidence={confidence:g} needs at least {needed} check runs, the surrogate has {weights.sum():.3g} by "
+            "their weights; lower confidence or make more runs"
         )
     return float(ratios[order][np.argmax(reached)])

@@ -110,7 +110,7 @@ def hybrid():
         )  # fmt: skip
     head = [
         "order", "calls", "by the model, %", "CPU seconds, hybrid / simulator alone", "times faster",
-        "in the last 10,000 calls", "off, % of calls", "checks found off", "bound, %",
+        "at the end", "off, % of calls", "checks found off", "bound, %",
     ]  # fmt: skip
     return table(head, rows)
 

@@ -124,8 +124,7 @@ def test_a_zipped_table_is_read_whatever_a_mac_adds(tmp_path):
     assert open_table(tmp_path / "t.zip").frame().to_dict("list") == {"x": [1, 2], "y": ["a", "b"]}
 
 
-def test_a_spreadsheet_is_read_where_the_reader_is_installed(tmp_path):
-    pytest.importorskip("openpyxl")
+def test_a_spreadsheet_is_read(tmp_path):
     frame = pd.DataFrame({"x": [1.5, 2.5], "day": pd.to_datetime(["2013-07-28", "2013-07-29"]), "k": ["a", "b"]})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     assert kinds(open_table(tmp_path / "t.xlsx").frame()) == "fMT"
@@ -448,7 +447,6 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, make, message):
 
 
 def test_cells_of_several_kinds_are_refused_by_formats_of_one(tmp_path):
-    pytest.importorskip("openpyxl")
     pd.DataFrame({"x": ["a", 1]}).to_excel(tmp_path / "t.xlsx", index=False)
     with pytest.raises(SteepError, match="does not fit this format"):
         write_table(tmp_path / "w.parquet", open_table(tmp_path / "t.xlsx"), {"w": np.ones(2)})

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
-from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 from steep._sklearn import take_rows
-from steep._suspects.score import Suspicion, count_votes, wrong_numbers
+from steep._suspects.score import Suspicion, best_weight, count_votes, wrong_numbers
 from steep._validation import FloatArray, IntArray
 
 _LOCAL_SHARE, _DOUBT = 0.3, 0.5
@@ -60,8 +59,7 @@ class Fits:
         if len(rows) > _MOST_FITTED:
             rows = np.random.default_rng(0).choice(rows, _MOST_FITTED, replace=False)
         fitted = clone(model).fit(take_rows(self.X, rows), take_rows(self.y, rows))
-        answer = np.asarray(fitted.predict(take_rows(self.X, np.flatnonzero(self.part == number))), dtype=np.float64)
-        return answer.reshape(int((self.part == number).sum()))
+        return np.ravel(fitted.predict(take_rows(self.X, np.flatnonzero(self.part == number))))
 
 
 def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix, fits: Fits | None) -> Suspicion:
@@ -78,7 +76,9 @@ def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix
 def blend(values: FloatArray, predicted: FloatArray) -> FloatArray:
     """p, from a column for each of one or two models."""
     first, last = predicted[:, 0], predicted[:, -1]
-    weight = _absolute_weight(values, first, last) if predicted.shape[1] > 1 else 0.0
+    if predicted.shape[1] == 1:
+        return first
+    weight = best_weight(lambda w: float(np.abs(values - (1 - w) * first - w * last).mean()))
     return np.asarray((1 - weight) * first + weight * last)
 
 
@@ -88,7 +88,7 @@ def _judged(
     """r, the number expected and w of one round of fits."""
     by_models = blend(values, predicted)
     around = _medians(values, by_models, asked, kept)
-    share = _absolute_weight(values, by_models, around)
+    share = best_weight(lambda w: float(np.abs(values - (1 - w) * by_models - w * around).mean()))
     expected = (1 - share) * by_models + share * around
     error = np.minimum(np.abs(values - by_models), np.abs(values - expected))
     local = count_votes(asked, error[:, None])[:, 0]
@@ -109,12 +109,3 @@ def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix, kept:
     alone = silent.all(axis=1)
     found[alone] = predicted[alone, None]
     return np.asarray(np.nanmedian(found, axis=1))
-
-
-def _absolute_weight(values: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    """v or w: the mean absolute error is convex in the weight."""
-
-    def loss(weight: float) -> float:
-        return float(np.abs(values - (1 - weight) * first - weight * second).mean())
-
-    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)

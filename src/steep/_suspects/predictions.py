@@ -26,29 +26,24 @@ from steep.labels import Labels
 
 # Rows of probabilities may miss a sum of 1 by so much: float16 rounds to three digits.
 _ROUNDING, _SAME = 0.01, 1e-6
-# Where the neighbours name the given label for this share of the samples, so may a model, for all of them.
-_CLEAN = 0.98
-# A model that agrees this often looks fitted to the labels where the neighbours agree less than that.
-_TOO_GOOD, _FAR_FROM_CLEAN = 0.999, 0.9
+# A model that agrees with all labels, or this share, looks fitted to them where the neighbours agree with fewer.
+_TOO_GOOD, _CLEAN, _FAR_FROM_CLEAN = 0.999, 0.98, 0.9
 
 _HELP = "use cross_val_predict(model, X, y, cv=5{method}), or pass estimator= and let suspects do it"
 _HELP_CLASSES, _HELP_NUMBERS = _HELP.format(method=", method='predict_proba'"), _HELP.format(method="")
 
 # Trees for up to this many samples. Large data need fewer: most trees have not drawn a sample there.
 _TREES = ((5_000, 500), (100_000, 200))
-_FEWEST_TREES = 50
-_DRAWN_BY_A_TREE = 10_000
-# Of the features, the share each split of a regression looks at; for classes scikit-learn's √d.
-_FEATURES_OF_NUMBERS = 0.5
-# In a forest that is fitted again for every part.
-_TREES_OF_A_PART = 100
+_FEWEST_TREES, _DRAWN_BY_A_TREE = 50, 10_000
+# In a forest that is fitted again for every part; and the share of the features that each split of a regression tries.
+_TREES_OF_A_PART, _FEATURES_OF_NUMBERS = 100, 0.5
 # Bytes that the nodes of a forest may take, and else columns of a sketch.
 _NODES, _SKETCH = 2**30, 16
 # Trees hold features in float32, and scikit-learn looks at numbers as int64.
 _LARGEST_FEATURE, _LARGEST_NUMBER = float(np.finfo(np.float32).max), 1e18
 
 
-def own_predictions(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
+def supplied(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
     """User-supplied predictions in the form the rule wants, or None without any."""
     if labels.codes is not None:
         if predictions is not None:
@@ -123,7 +118,7 @@ def forest(labels: Labels, seed: int, n_jobs: int | None = None, **settings: Any
     return RandomForestClassifier(**settings)
 
 
-def default_models(labels: Labels, seed: int) -> tuple[list[Any], float]:
+def regressors(labels: Labels, seed: int) -> tuple[list[Any], float]:
     """The models that predict numbers, and the unit in which scikit-learn can hold these."""
     boosted = HistGradientBoostingRegressor(early_stopping=False, random_state=seed)
     largest = float(np.abs(labels.array).max())

@@ -23,16 +23,12 @@ from steep.exceptions import InputError
 from steep.metrics import Interval, paired_interval, resolve_scorers
 from steep.neighbors.graph import sparse_graph
 
-# Up to this many of the neighbours that contradict a label are named.
-_NAMED = 5
-# Samples whose neighbours are compared in one go, to bound the block in memory.
-_BLOCK = 100_000
+# Most neighbours named that contradict a label, and samples whose neighbours are compared at once, to bound memory.
+_NAMED, _BLOCK = 5, 100_000
 # Labels of larger scores are marked as suspects; as many are marked as are estimated to be wrong, roughly.
 SUSPECT = 0.5
-# Limits further apart than this share of the labels say little.
-_WIDE = 0.25
-# Rows that effect must score at least.
-_FEWEST = 10
+# Limits further apart than this share of the labels say little; and rows that effect must score at least.
+_WIDE, _FEWEST = 0.25, 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)

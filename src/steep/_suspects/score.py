@@ -10,7 +10,7 @@ c and p the probabilities of a model fitted without x_i:
     u_ic = (Σ_{j∈S} t_jc + mean_j t_jc) / (k + 1)    votes again, a doubtful neighbour's vote split
     z    = (1 − a) p + a u
 
-t says what each label probably is, first from q, then from z (``true_classes``). Where these are many, q is all. The
+t says what each label probably is, first from q, then from z (``true_classes``). Thousands of classes stop at q. The
 margins against the own label in z and in t together are
 
     r_i  = h √max_{c≠ỹ} z_ic − √z_iỹ + h (√max_{c≠ỹ} t_ic − √t_iỹ)/2
@@ -22,19 +22,14 @@ probable class is another), and 0 from 47 % on: what a weak model names instead 
 Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
 their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given
 labels far less often than the model does. Then, with c the most probable other class and g_ỹc the share of the label
-ỹ among the samples that the model takes for c,
+ỹ among the samples that the model takes for c (classes that are often mixed up are a reason to doubt the label),
 
     r_i = (h log p_ic − log p_iỹ + 0.2 h log g_ỹc)/3
 
-Classes that are often mixed up are a reason to doubt the label, where nothing else decides.
+All figures were settled on the development tables of ``benchmarks/suspects.py``.
 
-Every figure here was settled on the development tables of ``benchmarks/suspects.py``.
-
-How many are wrong, and within what limits.
-
-Classes. d_f is the share of labels contradicted (the most probable class is another) among the share f of the
-samples on which the rule is surest. If it is sure a contradicted label is nearly always a wrong one; where it
-is not, right labels are contradicted too:
+How many are wrong. For classes, d_f is the share of labels contradicted among the share f of the samples on which the
+rule is surest. If it is sure a contradicted label is nearly always a wrong one; if not, right ones are too:
 
     n_wrong = n d_0.6,   from n (d_0.25 − 2 s) to n (d_1 + 2 s),   s² = d_0.6 (1 − d_0.6) / (n/4)
 
@@ -43,20 +38,19 @@ the share of labels surely contradicted (another class has more than 0.5 and the
 
     n_wrong = n (e + d_1)/2,   from n (e − 2 s) to n (d_1 + 2 s)
 
-Numbers. e_c is the share of samples whose r exceeds c times the mean of the smaller nine tenths of them:
+For numbers, e_c is the share of samples whose r exceeds c times the mean of the smaller nine tenths of them. 0.02 is
+how many stand out so far on tables as they are; hardly any does by ten:
 
     n_wrong = n max(e_5 − 0.02, e_10),   from n (e_8 − 0.02) to n (e_3 + 0.02)
 
-0.02 is how many stand out so far on tables as they are; hardly any does by ten.
-
-    s_i = 1 / (1 + exp(−3 (r_i − t))),   t such that Σ s_i = n_wrong
+    s_i = 1 / (1 + exp(−3 (r_i − m))),   m such that Σ s_i = n_wrong
 
 turns margins into scores; for numbers r is replaced by its logarithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +68,8 @@ _LEAST_SHARE, _MOST_SHARE = 0.25, 0.75
 # How far the probabilities of neighbours are from those of the sample: 0 for the nearest probabilities in the data, 1
 # for those of any sample. Neighbours below this repeat the model: searched among the probabilities themselves they
 # are at 0.003, among their logarithms at 0.04, and on the development tables at 0.13 to 0.63.
-_REPEATED = 0.08
-# Neighbours are too weak where they name this share of the labels that the model names, or fewer.
-_WEAK = 0.6
+# They are too weak where they name this share of the labels that the model names, or fewer.
+_REPEATED, _WEAK = 0.08, 0.6
 _COARSE = 32  # different probabilities, and fewer, are those of ten trees or five neighbours
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
@@ -162,7 +155,9 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
     opinions = Opinions(codes, predicted, asked)
     share = 0.0
     if neighbors_help(opinions, predicted, asked):
-        share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(*opinions.own())
+        p, v = opinions.own()
+        weight = best_weight(lambda w: -float(np.log((1 - w) * p + w * v + _FLOOR).mean()))
+        share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * weight
     true = None
     if share and len(codes) * predicted.shape[1] ** 2 <= _MOST_WORK:
         by_model, every = _dense(predicted), slice(0, len(codes))
@@ -226,13 +221,8 @@ def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> boo
     return apart - closest > _REPEATED * (usual - closest) and named > _WEAK * by_model
 
 
-def _mixture_weight(by_model: FloatArray, by_neighbors: FloatArray) -> float:
-    """w: the likelihood of a mixture is concave in its weight."""
-    by_model, by_neighbors = by_model + _FLOOR, by_neighbors + _FLOOR
-
-    def loss(weight: float) -> float:
-        return -float(np.log((1 - weight) * by_model + weight * by_neighbors).mean())
-
+def best_weight(loss: Callable[[float], float]) -> float:
+    """w or v: the weight from 0 to 1 of the second of two opinions, by a loss that is convex in it."""
     return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
 
 
@@ -306,7 +296,7 @@ def _limited(n: int, share: float, low: float, high: float) -> Interval:
 
 
 def scores(margin: FloatArray, n_wrong: float, *, is_number: bool) -> FloatArray:
-    """s, by the t for which they sum to ``n_wrong``, which half a label at least must be."""
+    """s, by the m for which they sum to ``n_wrong``, which half a label at least must be."""
     evidence = _STEEPNESS * (np.log(margin + _SMALLEST_RATIO) if is_number else margin)
     n = len(evidence)
     target = float(np.clip(n_wrong, min(0.5, n / 4), n - min(0.5, n / 4)))

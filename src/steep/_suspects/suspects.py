@@ -14,14 +14,7 @@ from scipy.sparse import csr_matrix
 
 from steep._progress import Stopwatch
 from steep._suspects.numbers import Fits, blend, suspect_numbers
-from steep._suspects.predictions import (
-    check_features,
-    default_models,
-    forest,
-    out_of_bag,
-    own_predictions,
-    refuse_in_sample,
-)
+from steep._suspects.predictions import check_features, forest, out_of_bag, refuse_in_sample, regressors, supplied
 from steep._suspects.result import SUSPECT, Suspects
 from steep._suspects.score import Suspicion, ballots, scores, suspect_classes
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
@@ -93,8 +86,7 @@ def suspects(
     -------
     Suspects
         ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
-        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` a rough estimate of the number of wrong labels,
-        and ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
+        ``X``; ``verdict`` is the outcome in one sentence, and ``n_wrong`` roughly the number of wrong labels.
 
     Examples
     --------
@@ -115,10 +107,12 @@ def suspects(
     if estimator is not None and not (pred_probs is None and predictions is None):
         raise InputError("both an estimator and its predictions are given; expected one; leave out the other")
     samples = _checked(X, y, estimator, embedding, task, groups)
-    given = own_predictions(samples.labels, pred_probs, predictions)
+    given = supplied(samples.labels, pred_probs, predictions)
     size = _count(n_neighbors, "n_neighbors", len(samples) - 1)
     n_parts = _count(cv, "cv", len(samples), minimum=2)
     points = samples.space.points()
+    if estimator is None and given is None:
+        check_features(points)
     distances, indices, _ = search_graph(
         points,
         n_neighbors=size,
@@ -180,16 +174,15 @@ class _Models:
         if given is not None:
             refuse_in_sample(codes, given, asked)
             return given, suspect_classes(codes, given, asked)
-        seed = int(self.rng.integers(2**31))
+        seed, part = int(self.rng.integers(2**31)), deal(samples.labels, self.n_parts, samples.groups, self.rng)
         X, model = samples.X, self.estimator
         if model is None:  # the forest sees the points: X as given may hold text
-            check_features(self.points)
             X, model = self.points, forest(labels, seed)
         if self.estimator is None and samples.groups is None:
             predicted = out_of_bag(X, labels, seed, self.n_jobs)
         else:
             with self._named():
-                predicted = cross_fitted(model, X, samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
+                predicted = cross_fitted(model, X, samples.y, labels, part=part, n_jobs=self.n_jobs)
             self._check(predicted, labels.n_columns)
         return predicted, suspect_classes(codes, predicted, asked)
 
@@ -198,20 +191,16 @@ class _Models:
         samples, values = self.samples, self.samples.labels.array[:, 0]
         if given is not None:
             return given, suspect_numbers(values, given[:, None], asked, None)
-        seed, unit = int(self.rng.integers(2**31)), 1.0
-        models, X, y = [self.estimator], samples.X, samples.y
+        seed, part = int(self.rng.integers(2**31)), deal(samples.labels, self.n_parts, samples.groups, self.rng)
+        models, X, y, unit = [self.estimator], samples.X, samples.y, 1.0
         if self.estimator is None:
-            check_features(self.points)
-            models, unit = default_models(samples.labels, seed)
+            models, unit = regressors(samples.labels, seed)
             X, y = self.points, values / unit
-        fits = Fits(models, X, y, self._parts(), self.n_jobs, unit)
+        fits = Fits(models, X, y, part, self.n_jobs, unit)
         with self._named():
             columns = fits.predict(np.ones(len(values), dtype=bool))
             self._check(columns, len(models))
             return blend(values, columns), suspect_numbers(values, columns, asked, fits)
-
-    def _parts(self) -> npt.NDArray[np.intp]:
-        return deal(self.samples.labels, self.n_parts, self.samples.groups, self.rng)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -27,4 +27,4 @@ def found_heads(answers, score, n_equal):
 
 def choose_among(answers, score, n_equal, **settings):
     """The heads, and the choice among them."""
-    return choose_head(found_heads(answers, score, n_equal), **{"confidence": 0.95} | settings)
+    return choose_head(found_heads(answers, score, n_equal), **settings)

@@ -104,7 +104,7 @@ DOORS = {
     ),
     "HeadSearch": (
         lambda **k: improve(network(), (X, Y), (UNSEEN, UNSEEN_Y), search=replace(SMALL["search"], **k)),
-        ["measure", "l2", "weight_ratio", "weightings", "n_neighbors", "anchor", "held_out", "confidence"],
+        ["measure", "l2", "weight_ratio", "weightings", "n_neighbors", "anchor", "held_out"],
     ),
     "improve": (
         lambda **k: improve(network(), (X, Y), **{"validation": (UNSEEN, UNSEEN_Y), **SMALL, **k}),

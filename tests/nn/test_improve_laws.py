@@ -233,9 +233,7 @@ def test_the_weights_given_back_are_those_of_the_chosen_head():
 
 def test_equal_weights_are_given_back_where_they_were_chosen():
     train, held_out = parts()
-    result = improve(
-        half_trained(), train, held_out, search=replace(GRID["search"], weight_ratio=(10.0,), confidence=0.999)
-    )
+    result = improve(half_trained(), train, held_out, search=replace(GRID["search"], weight_ratio=(10.0,)))
     assert result.chosen.kind == "equal"
     np.testing.assert_array_equal(result.weights, np.ones(len(train[0])))
     assert result.variation.max() > 0

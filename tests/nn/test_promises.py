@@ -79,12 +79,10 @@ def test_ties_go_to_the_stronger_penalty():
     assert chosen_of(right_on(100, 20, 60, 60))[0].chosen == 1
 
 
-def test_of_many_heads_that_are_no_better_hardly_one_is_chosen_and_daring_is_asked_for():
+def test_of_many_heads_that_are_no_better_hardly_one_is_chosen():
     rng = np.random.default_rng(0)
     hits = [rng.random((61, 400)) < 0.9 for _ in range(60)]
-    sure, daring = (sum(chosen_of(h, confidence=confidence)[0].chosen > 0 for h in hits) for confidence in (0.95, 0.3))
-    assert sure <= 4
-    assert daring > sure
+    assert sum(chosen_of(h)[0].chosen > 0 for h in hits) <= 4
 
 
 def test_the_stated_gain_of_the_best_of_many_heads_is_the_gain_on_new_samples():

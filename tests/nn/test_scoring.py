@@ -179,16 +179,6 @@ def test_reweighting_data_are_candidates_of_their_own():
     assert len(result.weights) == (300 if result.chosen.reweighted else 800)
 
 
-def test_collapsed_features_are_told_and_unseen_data_asked_for():
-    train, held_out, extra = shortcut(share=1.0), shortcut(400, share=0.5, seed=1), shortcut(300, seed=3)
-    settings = {"search": HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))}
-    told = improve(fooled(), train[:2], held_out[:2], **settings)
-    assert "reweighting=" in told.advice
-    assert told.advice in str(told)
-    assert improve(fooled(), train[:2], held_out[:2], reweighting=extra[:2], **settings).advice is None
-    assert improve(fooled(), train[:2], shortcut(400, share=1.0, seed=1)[:2], **settings).advice is None
-
-
 def test_suspects_of_an_improvement_are_the_flipped_labels():
     train, held_out = shortcut(share=1.0), shortcut(400, share=1.0, seed=1)
     flipped = np.arange(0, 800, 40)

@@ -146,7 +146,7 @@ def _figures(result: Improvement) -> dict[str, Any]:
     gain = result.verdict.interval
     return {
         "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
-        "gain_interval": [gain.low, gain.high], "rescored": result.rescored, "advice": result.advice,
+        "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
         "chosen": asdict(result.chosen),
         "calibration": None if result.calibration is None else result.calibration.to_dict("index"),
         "table": result.table.reset_index(names="head").to_dict("records"),
@@ -159,6 +159,5 @@ def _lines(result: Improvement, output: Path) -> list[str]:
     return [
         str(result.verdict),
         table_of(["head", columns[0], "gain", "from", "to"], rows),
-        *([result.advice] if result.advice else []),
         f"{output}: the network with the chosen head",
     ]

@@ -52,7 +52,7 @@ _N_NAMED = 3
 
 @dataclass(frozen=True)
 class HeadSearch:
-    """What :func:`steep.nn.improve` tries, for how long, and when it replaces the original head.
+    """What :func:`steep.nn.improve` tries, and for how long.
 
     Defaults are those of every score of classes; those of several labels per sample and of numbers are in parentheses.
 
@@ -69,9 +69,6 @@ class HeadSearch:
         given.
     n_neighbors : sequence of int, optional
         Values of k. Default 5, 20, 100, up to a fifth of the samples (10, 20, 35).
-    confidence : float, default 0.95
-        The original head is replaced only if the interval of the gain at this confidence excludes zero. Lower values
-        replace it more readily: 0.68 requires one standard error. The interval that is reported is that at 95 %.
     time_limit : float, optional
         Seconds for fitting heads; the fewest heads are tried if not even those fit in. Default none.
 
@@ -102,7 +99,6 @@ class HeadSearch:
     measure: str | Callable[..., Any] | Sequence[Any] | None = None
     anchor: bool | None = None
     held_out: bool | None = None
-    confidence: float = 0.95
     time_limit: float | None = None
 
 
@@ -146,7 +142,6 @@ class Grid:
             )
         for name in ("anchor", "held_out"):
             check_flag(getattr(search, name), name=name, optional=True)
-        check_real(search.confidence, name="confidence", above=0.0, maximum=1.0)
         if search.time_limit is not None:
             check_real(search.time_limit, name="time_limit", above=0.0)
         rest = _OF_CLASSES if has_classes else _OF_NUMBERS

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +54,9 @@ _N_STARTS = 16
 _N_AVERAGED = 10
 # Outputs that may be computed for it, in all parts: some seconds.
 _MOST_WORK = 1e9
-# The confidence of every interval that is reported.
-REPORTED = 0.95
+# The original head is replaced only if the 95 % interval of the gain excludes zero: both ends of an interval count, one
+# end of it decides. Samples for a new head, and none against it, that equal heads show as rarely.
+_ONE_SIDED, _FEWEST = 0.975, 6
 # Shares called positive, on the scale of logits, around that of the training labels; and the other layers.
 _RATES = np.linspace(-3.0, 3.0, 25)
 _POWERS = (-0.5, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
@@ -84,9 +84,8 @@ class Choice:
 
 
 def choose_head(
-    found: ScoredHeads, *, confidence: float, blends: bool = False, layers: Layers | None = None,
-    random_state: int = 0,
-) -> tuple[ScoredHeads, Choice]:  # fmt: skip
+    found: ScoredHeads, *, blends: bool = False, layers: Layers | None = None, random_state: int = 0
+) -> tuple[ScoredHeads, Choice]:
     """Choose by the deciding score; a blended head, or one with a layer, is returned as the last of the heads."""
     generator = np.random.default_rng(random_state)
     score, fold = found.scores[0], found.fold
@@ -98,7 +97,7 @@ def choose_head(
     top = float(score.values(picker.answers(0, picked[0])[None])[0])
     shown = sorted({number for number in best_of_rows(found.heads).values() if number})
     answers = np.stack([picker.kept[0], crossed_equal, crossed, *picker.kept[shown]])
-    judge = _Judge(score, answers, confidence, generator)
+    judge = _Judge(score, answers, generator)
     choice = _concluded(judge, 2, shown)
     lead = judge.evidence([2], 1)  # of the choice among all over that among equal weights
     if lead.gains[0] <= lead.standard_errors[0] and (simpler := _concluded(judge, 1, shown)).chosen:
@@ -118,9 +117,7 @@ def _concluded(judge: _Judge, row: int, shown: list[int]) -> Choice:
     """Whether the choice whose crossed answers are this row replaces the original head: ``chosen`` is then 1."""
     evidence = judge.evidence([row], 0)
     doubt = judge.doubt(evidence, row)
-    # Significant at the confidence asked for and, if that is the one that is reported, by the interval that is.
-    is_clear = judge.confidence < REPORTED or evidence.interval(0).low > 0
-    is_better = doubt is None and bool(evidence.counts[0]) and is_clear
+    is_better = doubt is None and bool(evidence.counts[0]) and evidence.interval(0).low > 0
     gain = judge.bounded(evidence.stated(0) if is_better else evidence.interval(0))
     observed = float(evidence.gains[0])
     retraining = gain.mean * float(judge.values[1] - judge.values[0]) / observed if observed else 0.0
@@ -326,16 +323,13 @@ class _Judge:
     The first row is the original head, the second and third are the crossed choices among equal-weight heads and all.
     """
 
-    def __init__(self, score: MeanScore, answers: Array, confidence: float, generator: np.random.Generator) -> None:
-        self.score, self.answers, self.confidence, self.generator = score, answers, confidence, generator
+    def __init__(self, score: MeanScore, answers: Array, generator: np.random.Generator) -> None:
+        self.score, self.answers, self.generator = score, answers, generator
         self.values, self.units = score.values(answers), score.units(answers)
         self.drawn: FloatArray | None = None
         if self.units is None:
             assert isinstance(score, CellScore | DecisionScore | WholeScore)
             self.drawn = score.resamples(answers, generator)
-        # Both ends of an interval count, one end of it decides.
-        self.one_sided = (1 + confidence) / 2
-        self.fewest = ceil(1 - log2(max(1 - confidence, 1e-12)))
 
     def evidence(self, rows: list[int], control: int) -> Evidence:
         """Evidence for rows of answers; nothing is gained by a head that gives no numbers."""
@@ -347,17 +341,17 @@ class _Judge:
         broken = ~np.isfinite(gains) | ~np.isfinite(differences).all(axis=1)
         gains[broken], differences[broken] = 0.0, 0.0
         if self.drawn is None:
-            return weigh_evidence(differences, 0.0, self.one_sided, self.generator)
-        return weigh_resamples(gains, differences, self.answers.shape[1], 0.0, self.one_sided)
+            return weigh_evidence(differences, 0.0, _ONE_SIDED, self.generator)
+        return weigh_resamples(gains, differences, self.answers.shape[1], 0.0, _ONE_SIDED)
 
     def doubt(self, evidence: Evidence, row: int) -> str | None:
         """Why the samples cannot tell whether a gain is one; None if they can."""
         if evidence.gains[0] <= 0:
             return None
         n_for = self.score.n_for(self.answers[row], self.answers[0])
-        if n_for < self.fewest:
+        if n_for < _FEWEST:
             samples = "1 sample" if n_for == 1 else f"{n_for} samples"
-            return f"the gain of the best one rests on {samples}, and at least {self.fewest} are needed"
+            return f"the gain of the best one rests on {samples}, and at least {_FEWEST} are needed"
         is_unknown = self.score.words.cannot_tell(evidence.interval(0))
         return "the interval of the gain is wider than the range of the score" if is_unknown else None
 

@@ -15,12 +15,10 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.exceptions import InputError, warn_user
 from steep.nn.batches import label_array
-from steep.nn.heads import Head, HeadSamples, HeadTask, TaskName, find_task
+from steep.nn.heads import HeadSamples, HeadTask, TaskName, find_task
 from steep.nn.network import Split
 from steep.nn.projection import read_features
 
-# Features have collapsed if held-out samples are wrong this much more often than training samples.
-_GAP, _TIMES = 0.05, 2.0
 # Relative distance up to which features are the same: what rounding in single precision adds up to in a deep network.
 _SAME = 1e-5
 _N_DIRECTIONS = 8
@@ -57,22 +55,6 @@ class HeadData:
             _check_shared("reweighting", extra, "train", samples)
         warn_of_absent_classes(kind, samples, held_out)
         return cls(kind, samples, held_out, extra)
-
-    def advice(self, original: Head) -> str | None:
-        """Say so if the training features have collapsed: training samples are right far more often than others."""
-        if self.reweighting is not None or not self.task.has_classes:
-            return None
-        wrong, unseen = (
-            1 - float(self.task.scores(original.outputs(s.features), s.targets).mean())
-            for s in (self.train, self.validation)
-        )
-        if unseen - wrong < _GAP or unseen < _TIMES * wrong:
-            return None
-        return (
-            f"The network is right on {1 - wrong:.1%} of the training samples and on {1 - unseen:.1%} of the held-out "
-            "ones: its training features have collapsed. Weights are better measured on data it has not seen; keep a "
-            "part of the data for that and pass it as reweighting=."
-        )
 
 
 def read_samples(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, HeadSamples]:

@@ -66,8 +66,6 @@ class Improvement:
         The deciding score in words.
     space : FeatureSpace
         Features and labels the heads were fitted to, for :meth:`suspects`.
-    advice : str or None
-        What the data suggest to do next: data the network has not seen, if its training features have collapsed.
     calibration : DataFrame or None
         For one class per sample: log loss and calibration error (ECE) of the original and the chosen head, on samples
         that did not make the choice; the temperature T that makes the log loss of outputs / T least, and that log loss.
@@ -97,12 +95,11 @@ class Improvement:
     heads: dict[str, Head]
     score: Score
     space: FeatureSpace
-    advice: str | None = None
     calibration: pd.DataFrame | None = None
 
     def __str__(self) -> str:
         calibration = "" if self.calibration is None else self.calibration.to_string()
-        parts = (str(self.verdict), f"{self.table.to_string()}\n{self.note}", calibration, self.advice)
+        parts = (str(self.verdict), f"{self.table.to_string()}\n{self.note}", calibration)
         return "\n\n".join(part for part in parts if part)
 
     @property
@@ -208,12 +205,7 @@ class Improvement:
 
 
 def judged(
-    network: nn.Module,
-    rescored: float,
-    found: ScoredHeads,
-    choice: Choice,
-    trainings: list[HeadTraining],
-    advice: str | None,
+    network: nn.Module, rescored: float, found: ScoredHeads, choice: Choice, trainings: list[HeadTraining]
 ) -> Improvement:
     """What was found, put together."""
     table = evidence_table(found, choice)
@@ -237,7 +229,6 @@ def judged(
         },
         score=found.scores[0].words,
         space=replace(space, l2=best.candidate.l2 or 0.0),
-        advice=advice,
         calibration=calibration,
     )
 

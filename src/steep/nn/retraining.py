@@ -155,7 +155,7 @@ def improve(
     Other Parameters
     ----------------
     search : HeadSearch, optional
-        What is tried, and how sure the choice must be; the default depends on the first score.
+        What is tried; the default depends on the first score.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for.
     random_state : int, Generator or None, default 0
@@ -213,14 +213,12 @@ def improve(
         found = search_heads(trainings, grid, held_out, scores, fold, known.get("validation"))
         layers = Layers.of(scores[0], original, data.train) if grid.held_out else None
         blends = grid.held_out and can_blend(scores[0])
-        found, choice = choose_head(
-            found, confidence=search.confidence, random_state=seed, blends=blends, layers=layers
-        )
+        found, choice = choose_head(found, random_state=seed, blends=blends, layers=layers)
     joined = parts.join(found.heads[choice.chosen].head)
     rescored = float("nan")  # without inputs the network cannot be run
     if not isinstance(validation, Projection):
         rescored = rescore(parts, joined, found, choice.chosen, validation)
-    return judged(joined, rescored, found, choice, trainings, data.advice(original))
+    return judged(joined, rescored, found, choice, trainings)
 
 
 def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:

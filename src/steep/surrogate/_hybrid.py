@@ -46,7 +46,7 @@ _MARGIN = 1.5
 _STEP, _AIM = 0.7, 0.3
 # Share of the simulator's answers with errors above κ s that κ moves to; step for each, largest step, limits of κ.
 _ABOVE, _SLOW, _JUMP, _LIMITS = 0.03, 0.1, 0.35, (1e-6, 1e6)
-# A refit takes so many times the runs, and the last fit's time in the simulator; most runs, and of a call in a fold.
+# A refit needs this many times the runs, and the last fit's time in the simulator; most runs, and of a call in a fold.
 _REFIT, _PATIENCE, _MOST, _GROUP = 1.25, 1.0, 3000, 50
 
 

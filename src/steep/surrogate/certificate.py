@@ -36,8 +36,8 @@ from steep.exceptions import InputError
 ALPHA, _SHOWN = 0.05, 0.05
 _PERCENTILE = 0.95
 _DRAWS = 10_000
-# Check runs may be drawn more often where errors are expected to be large: this share of them evenly, and nowhere more
-# than so many times as often as expected squared errors of average size ask for.
+# Check runs may be drawn more often where errors are expected to be large: this share is drawn evenly, the others in
+# proportion to the expected squared error, up to this many times its mean.
 _EVEN, _CAP = 0.5, 10.0
 
 

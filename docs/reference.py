@@ -86,7 +86,7 @@ PAGES = [
         steep.nn.Balanced: steep.nn.HeadSearch
         steep.nn.PseudoGroups: steep.nn.HeadSearch
         steep.nn.Doubted: steep.nn.HeadSearch
-        steep.nn.Improvement: steep.nn.improve steep.report.improvement_page
+        steep.nn.Improvement: steep.nn.improve
         steep.nn.retrain_head: steep.nn.improve steep.nn.split
         steep.nn.project: steep.nn.Projection how-to/larger-than-memory
         steep.nn.Projection: steep.nn.project steep.nn.improve

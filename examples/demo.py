@@ -11,7 +11,7 @@ import base64
 import html
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import steep
 from steep.nn import improve
-from steep.report import design_page, improvement_page, weighting_page
+from steep.report import design_page, weighting_page
 
 BLUE, RED = "#1f6fb4", "#d1495b"
 N_RUNS, N_REPEATS, N_SWAPPED = 24, 5, 60
@@ -149,7 +149,7 @@ def find_wrong_labels(page: Path) -> Answer:
     )
 
 
-def improve_network(page: Path) -> Answer:
+def improve_network() -> Answer:
     """A network that stopped early, on digits."""
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X.astype(np.float32) / 16, y, test_size=400, random_state=0)
@@ -163,7 +163,6 @@ def improve_network(page: Path) -> Answer:
         loss.backward()
         optimizer.step()
     result = improve(network, (X, y), (X_val, y_val))
-    improvement_page(page, result, title="A better last layer for a small network")
 
     def correct(model: Any) -> float:
         return float((model(torch.from_numpy(X_test)).argmax(1).numpy() == y_test).mean())
@@ -174,6 +173,7 @@ def improve_network(page: Path) -> Answer:
         [f"Yes: of 400 digits that took no part in anything, the network reads {correct(result.network):.1%} correctly "
          f"instead of {correct(network):.1%}. Only its last layer changed."],
         [str(result.verdict)],
+        result.plot().figure,
     )  # fmt: skip
 
 
@@ -181,14 +181,13 @@ JOBS: dict[str, Callable[[Path], Answer]] = {
     "design.html": place_runs,
     "weights.html": weight_samples,
     "suspects.html": find_wrong_labels,
-    "improvement.html": improve_network,
 }
 STYLE = """:root { color-scheme: light dark } body { font: 17px/1.5 system-ui, sans-serif; max-width: 52rem;
 margin: 2rem auto; padding: 0 1rem } h2 { margin-top: 3rem } .answer { font-size: 1.15em; font-weight: 600 }
 .evidence { opacity: .75; font-size: .9em } img { max-width: 100%; background: #fff; border-radius: 4px }"""
 
 
-def section(answer: Answer, link: str) -> str:
+def section(answer: Answer, link: str | None) -> str:
     """One question of the page; all text is escaped."""
     picture = ""
     if answer.figure is not None:
@@ -197,22 +196,28 @@ def section(answer: Answer, link: str) -> str:
         picture = f'<img alt="" src="data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}">'
     answers = "".join(f'<p class="answer">{html.escape(line)}</p>' for line in answer.answers)
     evidence = "".join(f"<li>{html.escape(line)}</li>" for line in answer.evidence)
+    report = "" if link is None else f'<p><a href="{link}">The full report</a></p>'
     return (
         f"<h2>{html.escape(answer.question)}</h2><p>{html.escape(answer.setting)}</p>{answers}{picture}"
-        f'<details class="evidence"><summary>The evidence</summary><ul>{evidence}</ul></details>'
-        f'<p><a href="{link}">The full report</a></p>'
+        f'<details class="evidence"><summary>The evidence</summary><ul>{evidence}</ul></details>{report}'
     )
+
+
+def answers(folder: Path) -> Iterator[tuple[str | None, Answer]]:
+    """Each answer, with the name of its report; an improvement has none."""
+    for name, job in JOBS.items():
+        yield name, job(folder / name)
+    yield None, improve_network()
 
 
 def main(folder: Path) -> Path:
     """Answer each question once, print the answers, and write the pages; return the first one."""
     folder.mkdir(parents=True, exist_ok=True)
     sections = []
-    for number, (name, job) in enumerate(JOBS.items(), start=1):
-        answer = job(folder / name)
+    for number, (link, answer) in enumerate(answers(folder), start=1):
         print(f"{number}. {answer.question}\n   {answer.setting}")
         print("".join(f"   → {line}\n" for line in answer.answers))
-        sections.append(section(answer, name))
+        sections.append(section(answer, link))
     page = folder / "index.html"
     page.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"

@@ -24,7 +24,7 @@ def test_the_demo_answers_four_questions_and_ends_with_the_path_of_its_page(tmp_
     assert done.stdout.splitlines()[-1] == str(page)
     assert len(re.findall(r"^\d\. ", done.stdout, re.M)) == 4
     links = re.findall(r'href="([a-z]+\.html)"', page.read_text(encoding="utf-8"))
-    assert sorted(links) == ["design.html", "improvement.html", "suspects.html", "weights.html"]
+    assert sorted(links) == ["design.html", "suspects.html", "weights.html"]
     assert all((page.parent / link).exists() for link in links)
     assert "lower in 5 of 5 repeats" in done.stdout
     # Weights: one case that helps, and one where equal weights are kept.

@@ -1,6 +1,5 @@
 """``--report`` writes the page of what was done."""
 
-import numpy as np
 import pytest
 
 from steep.cli import main
@@ -13,13 +12,8 @@ pytest.importorskip("jinja2")
     ["suspects", "iris.csv", "--target", "kind"],
     ["design", "simulator:run", "--bounds", "x=0:1,t=0:10", "-n", "16"],
     ["campaign", "run", "campaign.db", "--command", "./solver --u0 {u0}", "--bounds", "u0=0:0.9", "-n", "9"],
-    ["improve", "model:network", "--train", "train.npz"],
 ])  # fmt: skip
 def test_the_page_is_written_and_its_folder_created(here, table, arguments):
-    if arguments[0] == "improve":
-        pytest.importorskip("torch")
-        X = np.random.default_rng(0).normal(size=(100, 2))
-        np.savez("train.npz", X=X, y=X[:, 0] > 0)
     option = "--review" if arguments[0] == "suspects" else "--report"
     assert main([*arguments, option, "pages/of/today/page.html"]) == 0
     page = here / "pages/of/today/page.html"

@@ -1,13 +1,11 @@
-"""An improvement to look at: its card, its picture and its page tell what its table says."""
+"""An improvement to look at: its card and its picture tell what its table says."""
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from steep.exceptions import InputTypeError
 from steep.nn import HeadSearch, improve
-from steep.report import improvement_page
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +37,17 @@ def test_the_card_says_the_verdict_and_folds_the_table(found):
     assert "<details>" in text
 
 
-def test_the_page_lists_every_head(found, tmp_path):
-    text = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
-    assert f"{len(found.candidates)} rows" in text
-    assert text.count("<tr>") == 1 + len(found.candidates)
-
-
 NOTE = "which also made the choice; the stated gain is of samples that did not."
 
 
-def test_every_view_says_which_samples_its_figures_are_of(found, tmp_path):
+def test_every_view_says_which_samples_its_figures_are_of(found):
     assert found.chosen.kind != "original"
-    page = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
     table, _, _ = str(found).partition("Scores in the table are of all validation samples, " + NOTE)
     assert "chosen" in table
     assert found._repr_html_().partition("</table>")[2].count(NOTE) == 1
-    assert f"Scores on this page are of all validation samples, {NOTE}" in page
 
 
-def test_a_kept_head_has_no_stated_gain(found, tmp_path):
+def test_a_kept_head_has_no_stated_gain(found):
     rng = np.random.default_rng(1)
     X = torch.tensor(rng.normal(size=(80, 4)), dtype=torch.float32)
     y = torch.tensor(rng.integers(2, size=80))
@@ -65,10 +55,4 @@ def test_a_kept_head_has_no_stated_gain(found, tmp_path):
     kept = improve(found.network, (X[:40], y[:40]), (X[40:], y[40:]), **few)
     assert kept.chosen.kind == "original"
     assert "which also made the choice." in str(kept)
-    page = improvement_page(tmp_path / "p.html", kept).read_text(encoding="utf-8")
-    assert not any("stated gain" in text for text in (str(kept), kept._repr_html_(), page))
-
-
-def test_what_is_no_improvement_is_refused(tmp_path):
-    with pytest.raises(InputTypeError, match="improvement is a dict; expected"):
-        improvement_page(tmp_path / "p.html", {})
+    assert not any("stated gain" in text for text in (str(kept), kept._repr_html_()))

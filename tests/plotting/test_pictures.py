@@ -9,24 +9,11 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PathCollection
 from sklearn.datasets import load_wine
-from sklearn.linear_model import Ridge
 
-from steep import (
-    Adaptive,
-    Box,
-    Campaign,
-    Category,
-    Design,
-    Integer,
-    Log,
-    VarianceWeightedCV,
-    WeightSearch,
-    design,
-    sample_weights,
-)
+from steep import Adaptive, Box, Campaign, Category, Design, Integer, Log, design, sample_weights
 from steep.exceptions import InputError, MissingExtraError, SteepError
 from steep.metrics import Interval
-from steep.plotting import plot_design, plot_gains, plot_heat_map, plot_slices, plot_weights, save_picture
+from steep.plotting import plot_design, plot_gains, plot_slices, plot_weights, save_picture
 
 MIXED = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper")}
 
@@ -70,13 +57,6 @@ def test_a_legend_lies_outside_the_axes_where_its_marks_are_no_points(draw):
         assert figure.bbox.x0 <= box.x0
         assert box.x1 <= figure.bbox.x1
         assert box.y1 <= figure.bbox.y1
-
-
-def test_rounding_is_not_drawn_as_a_gain():
-    table = {"measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [0.5, 2.0],
-             "mean_gain_r2": [3.55e-16, -1e-17], "mean_test_r2": [0.9, 0.9]}  # fmt: skip
-    (ax,) = plot_heat_map(table)
-    assert [text.get_text() for text in ax.texts] == ["0", "0"]
 
 
 def test_a_design_of_many_inputs_is_drawn_over_the_two_steepest():
@@ -139,37 +119,11 @@ def test_weights_of_many_features_are_drawn_on_their_principal_plane():
     assert abs(np.corrcoef(points.T)[0, 1]) < 1e-8
 
 
-def results():
-    ratios = [1.0, 3.0, 10.0]
-    return {
-        "measure": [None, "variance", "variance", "misfit"],
-        "n_neighbors": [None, 5, 20, 5],
-        "weight_ratio": [1.0, *ratios],
-        "mean_gain_r2": [0.0, 0.1, -0.2, 0.3],
-    }
-
-
-def test_the_heat_map_writes_each_gain_where_it_belongs_and_frames_the_choice():
-    panels = plot_heat_map(results(), chosen=3, factor=100)
-    assert [ax.get_title(loc="left") for ax in panels] == ["variance", "misfit"]
-    cells = {(text.get_position(), text.get_text()) for text in panels[0].texts}
-    assert cells == {((0, 0), "10"), ((1, 1), "−20")}
-    assert [len(ax.patches) for ax in panels] == [0, 1]
-
-
 def test_gains_are_drawn_with_their_intervals():
     ax = plot_gains({"a": Interval(0.2, 0.1, 0.3, 9), "b": Interval(-0.1, -0.2, 0.0, 9)}, chosen="a", factor=10)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b"]
     spans = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     np.testing.assert_allclose(spans, [[1, 3], [-2, 0]])
-
-
-def test_a_search_draws_what_it_compared():
-    X, y = np.random.default_rng(0).random((60, 3)), np.random.default_rng(1).random(60)
-    model = VarianceWeightedCV(
-        Ridge(), weight_ratio=(1, 5), cv=3, search=WeightSearch(n_repeats=1), random_state=0
-    ).fit(X, y)
-    assert {ax.get_title(loc="left") for ax in model.plot()} == {"misfit", "variance"}
 
 
 @pytest.mark.parametrize("n_inputs", [1, 2, 3])
@@ -236,7 +190,6 @@ def test_what_cannot_be_drawn_is_refused_by_name():
     calls = [
         lambda v: plot_weights(v, np.ones(4)),
         lambda v: plot_weights(np.ones((4, 2)), v),
-        lambda v: plot_heat_map(v),
         lambda v: plot_gains(v),
         lambda v: plot_slices(found, max_inputs=v),
         lambda v: plot_slices(found, output=v),

@@ -1,7 +1,5 @@
 """Pages of every kind, written once; and the browser that opens them."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
@@ -21,7 +19,7 @@ from steep import (
     suspects,
 )
 from steep.measures.variance import neighbor_variance
-from steep.report import campaign_page, design_page, improvement_page, weighting_page
+from steep.report import campaign_page, design_page, weighting_page
 
 EVIL = "<script>hacked=1</script>\"'><img src=x onerror=hacked=1></style></script><!--{{7*7}}&amp;\u2028$x$"
 
@@ -140,26 +138,6 @@ def write_wrong_numbers(path):
     return suspects(X, y, predictions=np.roll(y, 1)).page(path, target="progression")
 
 
-def write_improvement(path):
-    import torch
-    from torch import nn
-
-    from steep.nn import HeadSearch, improve
-
-    X, y = load_digits(return_X_y=True)
-    X, y = torch.tensor(X[:600], dtype=torch.float32) / 16, torch.tensor(y[:600])
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
-    for _ in range(30):
-        optimiser.zero_grad()
-        nn.functional.cross_entropy(network(X[:400]), y[:400]).backward()
-        optimiser.step()
-    search = HeadSearch(weight_ratio=(1, 5), n_neighbors=(10,))
-    found = improve(network, (X[:400], y[:400]), validation=(X[400:], y[400:]), search=search)
-    return improvement_page(path, found)
-
-
 WRITERS = {
     "weights": write_cancer,
     "weights of numbers": write_numbers,
@@ -173,8 +151,6 @@ WRITERS = {
     "suspects": write_suspects,
     "suspects of numbers": write_wrong_numbers,
 }
-if find_spec("torch"):
-    WRITERS |= {"improvement": write_improvement}
 
 
 @pytest.fixture(scope="session")

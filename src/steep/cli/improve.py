@@ -43,7 +43,6 @@ def improve_command(
     groups: Annotated[str | None, typer.Option("--groups", help=_GROUPS)] = None,
     task: Annotated[str, typer.Option("--task", help=_TASKS)] = "auto",
     seed: options.Seed = 0,
-    report: options.Report = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +55,6 @@ def improve_command(
         raise InputError(f"--output must end in .safetensors, for example improved.safetensors; got {output}")
     inputs = [train, validation, *([] if weights is None else [weights])]
     options.check_destination(output, inputs=inputs, force=force)
-    options.check_page(report, force=force)
     training, held_out = load_arrays(train, "--train"), load_arrays(validation, "--validation")
     data = [samples_of(train, training), samples_of(validation, held_out)]
     if groups is not None and groups not in held_out:
@@ -72,12 +70,8 @@ def improve_command(
             groups=None if groups is None else held_out[groups], task=task, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
     result.save(output)
-    if report is not None:
-        from steep.report import improvement_page
-
-        improvement_page(report, result, title=f"Improvement of {network}")
-    figures = _figures(result) | {"network": network, "output": output, "report": report}
-    finish(figures, _lines(result, output), as_json=as_json, report=report)
+    figures = _figures(result) | {"network": network, "output": output}
+    finish(figures, _lines(result, output), as_json=as_json)
 
 
 def load_arrays(path: Path, option: str = "--train") -> dict[str, Any]:

@@ -5,6 +5,6 @@ Results draw themselves by their ``plot`` method, which calls these.
 
 from steep.plotting.design import plot_design, plot_slices
 from steep.plotting.style import save_picture
-from steep.plotting.weights import plot_gains, plot_heat_map, plot_weights
+from steep.plotting.weights import plot_gains, plot_weights
 
-__all__ = ["plot_design", "plot_gains", "plot_heat_map", "plot_slices", "plot_weights", "save_picture"]
+__all__ = ["plot_design", "plot_gains", "plot_slices", "plot_weights", "save_picture"]

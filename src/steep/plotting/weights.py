@@ -1,4 +1,4 @@
-"""Samples coloured by their weight; what weights gain, with intervals, and by weight ratio and neighbours."""
+"""Samples coloured by their weight; what is gained, with intervals."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from steep._validation import FloatArray, check_points, check_vector, one_line
+from steep._validation import FloatArray, check_points, check_vector
 from steep.exceptions import InputError, InputTypeError
-from steep.metrics import Interval, without_rounding
+from steep.metrics import Interval
 from steep.neighbors.folds import standardise
 from steep.plotting.style import CURVE, DRAWN, QUIET, diverging, name_of, new_axes, tidy
 
@@ -144,85 +143,3 @@ def plot_gains(
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(name_of(label, 80))
     return ax
-
-
-def plot_heat_map(results: Any, *, chosen: int | None = None, label: str | None = None, factor: float = 1.0) -> Any:
-    """Draw the mean gain over equal weights by weight ratio m and number of neighbours k.
-
-    Parameters
-    ----------
-    results : mapping or DataFrame
-        ``cv_results_`` of a :class:`steep.VarianceWeightedCV`, or ``verdict_.table``.
-    chosen : int, optional
-        Row of ``results`` that was chosen; it gets a frame.
-    label : str, optional
-        What is gained; default the name of the score.
-    factor : float, default 1
-        What gains are multiplied by: 100 for points of accuracy.
-
-    Returns
-    -------
-    ndarray of Axes
-
-    Examples
-    --------
-    >>> results = {"measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [1.0, 3.0],
-    ...            "mean_gain_r2": [0.0, 0.1]}
-    >>> plot_heat_map(results)[0].get_title(loc="left")
-    'variance'
-    """
-    rows, gain = _weightings(results)
-    # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
-    largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
-    grids = {
-        str(name): part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
-        for name, part in rows.groupby("measure", sort=False)
-    }
-    heights = [len(best) for best in grids.values()]
-    size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
-    panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
-    for ax, (measure, best) in zip(panels, grids.items(), strict=True):
-        image = _draw(ax, factor * best, largest)
-        if chosen is not None and chosen in rows.index and rows["measure"][chosen] == measure:
-            column = list(best.columns).index(rows["weight_ratio"][chosen])
-            row = list(best.index).index(rows["n_neighbors"][chosen])
-            ax.add_patch(type(ax.patch)((column - 0.5, row - 0.5), 1, 1, fill=False, ec="black", lw=2))
-        ax.set_title(name_of(measure), loc="left", fontsize="medium")
-    panels[-1].set_xlabel("weight ratio m")
-    label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
-    panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9, extend="both")
-    return panels
-
-
-def _weightings(results: Any) -> tuple[pd.DataFrame, str]:
-    """The rows of a search that weight, their gains without rounding, and the column of the gains."""
-    try:
-        if not isinstance(results, Mapping | pd.DataFrame):
-            raise TypeError(type(results).__name__)
-        table = pd.DataFrame(results).reset_index(drop=True)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"results is not a table ({one_line(error)}); expected cv_results_ of a search") from error
-    gain = next((str(name) for name in table.columns if str(name).startswith("mean_gain_")), "")
-    if not {gain, "measure", "n_neighbors", "weight_ratio"} <= {*table.columns}:
-        raise InputError(
-            f"results have columns {', '.join(map(str, table.columns[:8]))}; expected those of cv_results_"
-        )
-    rows = table[table["measure"].notna()].copy()
-    if not len(rows):
-        raise InputError("results hold no weighting; expected at least one; pass a weight_ratio other than 1")
-    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
-    return rows, gain
-
-
-def _draw(ax: Any, best: pd.DataFrame, largest: float) -> Any:
-    values: FloatArray = best.to_numpy(dtype=np.float64)
-    image = ax.imshow(values, cmap=diverging(), vmin=-largest, vmax=largest, aspect="auto")
-    ax.set_xticks(range(len(best.columns)), [f"{ratio:g}" for ratio in best.columns])
-    ax.set_yticks(range(len(best.index)), [f"{size:g}" for size in best.index])
-    ax.set_ylabel("k")
-    for (row, column), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            colour = "white" if value > 0.7 * largest else "black"
-            text = f"{value:.2g}".replace("-", "−", 1)
-            ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
-    return image

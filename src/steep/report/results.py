@@ -1,4 +1,4 @@
-"""Pages of a design, a campaign and an improvement: a sentence, figures, pictures by matplotlib, and tables."""
+"""Pages of a design and a campaign: a sentence, figures, pictures by matplotlib, and tables."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from steep.sampling import Design
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Results, failed attempts (the last ones) and heads that are listed.
-_MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
+# Results and failed attempts that are listed, the last ones.
+_MOST_ROWS, _MOST_FAILURES = 100, 200
 _LONGEST_TEXT = 4000
 _PICTURES = {
     "points": "The points over one input, or over the two steepest.",
@@ -127,55 +127,6 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         ],
         pictures=pictures,
         tables=[*tables, *_failures(campaign)],
-    )
-
-
-def improvement_page(path: str | Path, improvement: Any, *, title: str | None = None) -> Path:
-    """Write the page of an improvement: what a new head gains, and every head tried.
-
-    Parameters
-    ----------
-    path : str or path
-        The file to write.
-    improvement : Improvement
-        What :func:`steep.nn.improve` returned.
-    title : str, optional
-        Title of the page.
-
-    Returns
-    -------
-    Path
-        ``path``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import torch
-    >>> from torch import nn
-    >>> from steep.nn import improve
-    >>> X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
-    >>> y = (X[:, 0] > 0).long()
-    >>> result = improve(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), (X[:200], y[:200]), (X[200:], y[200:]))
-    >>> improvement_page(tempfile.mkdtemp() + "/improvement.html", result).name
-    'improvement.html'
-    """
-    if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
-        raise InputTypeError(f"improvement is a {type(improvement).__name__}; expected what steep.nn.improve returned")
-    heads = improvement.candidates
-    rows = [[cell_of(value) for value in row] for row in heads.head(_MOST_HEADS).itertuples(index=False)]
-    about = (
-        "Gain of the best head of each kind over the original one on held-out data, with 95 % intervals that hold for "
-        "all heads tried at once. An interval that includes zero proves nothing."
-    )
-    tried = _table("heads", "Every head tried", list(heads.columns), rows, _cut_at(len(rows), len(heads), "heads"))
-    return _write(
-        path,
-        check_text(title, name="title", default="What a new head gains"),
-        kind="improvement",
-        verdict=verdict_of(improvement.verdict),
-        note=improvement.note.replace("in the table", "on this page"),
-        pictures=[{"source": _inline(improvement.plot()), "about": about}],
-        tables=[tried],
     )
 
 

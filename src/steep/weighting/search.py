@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
 
 from steep._blas import few_threads
 from steep._progress import progress_bar
@@ -252,21 +251,6 @@ class VarianceWeightedCV(DelegatingEstimator):
         )
         self.verdict_ = Verdict(sentence, self.gain_interval_, score.unit.strip(), self.cv_results_)
         return self
-
-    def plot(self) -> Any:
-        """Draw the mean gain over equal weights by ratio and neighbours, one picture per measure, with matplotlib.
-
-        Returns
-        -------
-        ndarray of Axes
-        """
-        from steep import plotting
-
-        check_is_fitted(self, "cv_results_")
-        score = Score.named(self._score_name())
-        title = score.title.removeprefix("the ")
-        label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
-        return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Reject now what would otherwise fail somewhere inside a fold."""

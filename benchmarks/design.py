@@ -5,7 +5,7 @@
     python benchmarks/design.py --half simulators --designs steep sobol --seeds 5
     python benchmarks/design.py --half unseen --summary     print the tables, write the JSON
     python benchmarks/design.py --only franke --designs steep sobol --seeds 2
-    python benchmarks/design.py --only runge tanh --designs sobol steep fill --seeds 5
+    python benchmarks/design.py --only runge tanh --designs sobol steep lhs --seeds 5
     python benchmarks/design.py --ask                       time to ask 100 points with 2,000 there, d = 10
 
 Every line of results/design-<half>.jsonl is one (function, design, seed): root mean square error and largest error on
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -137,8 +137,6 @@ DESIGNS = {
     "adaptive": adaptive_design,
     "qnipv": qnipv_design,
 }
-# Steep with a draw that is not its default everywhere; run when named.
-VARIANTS = {name: partial(steep_design, draw=name) for name in ("fill", "doubt")}
 # Not run above these dimensions: python-adaptive takes minutes, and LOLA-Voronoi's neighbourhoods grow with 2^d.
 MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
@@ -182,7 +180,7 @@ def run(half, names, designs, n_seeds):
             if not missing:
                 continue
             began = time.process_time()
-            made = [(DESIGNS | VARIANTS)[design_name](problem, seed) for _, _, seed in missing]
+            made = [DESIGNS[design_name](problem, seed) for _, _, seed in missing]
             seconds = (time.process_time() - began) / len(made)
             found = figures(problem, made, [seed for *_, seed in missing])
             for key, line in zip(missing, found, strict=True):
@@ -242,7 +240,7 @@ def summary(half, n_seeds, only=None):
 def league(there, names, problems, n_seeds):
     """One line a design: means over its functions and seeds, and its mean rank among those run everywhere."""
     found = {"means": {}, "ranks": {}, "rank_seeds": 0}
-    for d in DESIGNS | VARIANTS:
+    for d in DESIGNS:
         meant = [n for n in names if problems[n].n_features <= MOST_FEATURES.get(d, 99)]
         seeds = seeds_of(there, meant, d, n_seeds)
         if not (meant and seeds):
@@ -334,7 +332,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--designs", nargs="*", choices=[*DESIGNS, *VARIANTS], default=list(DESIGNS))
+    parser.add_argument("--designs", nargs="*", choices=list(DESIGNS), default=list(DESIGNS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--ask", action="store_true")

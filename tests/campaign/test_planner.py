@@ -79,7 +79,7 @@ def test_a_plan_is_what_the_sampler_draws(storage):
         plan = campaign.journal.meta()["plans"]
         box = campaign.box
         sampler = VariationSampler(
-            box, density="pool", draw="fill", temper=0.6, floor=0.15, random_state=np.random.default_rng([0, plan])
+            box, draw="fill", temper=0.6, floor=0.15, random_state=np.random.default_rng([0, plan])
         )
         embedded = box.embed(box.unit(campaign.X))
         variation = surprise_variation(embedded, campaign.y)
@@ -146,7 +146,7 @@ def test_a_measure_of_the_callers_own_is_followed_and_asked_for_again(storage):
     Campaign(storage=storage, strategy=Adaptive(corner)).close()
 
 
-@pytest.mark.parametrize("strategy", [Even(), Variance(n_neighbors=5), Adaptive(draw="doubt", epsilon=[0.1, 0.2])])
+@pytest.mark.parametrize("strategy", [Even(), Variance(n_neighbors=5), Adaptive(rounds=3, epsilon=[0.1, 0.2])])
 def test_every_strategy_runs_and_is_remembered(storage, strategy):
     with Campaign(BOUNDS, storage=storage, strategy=strategy) as campaign:
         campaign.run(wave, 24)
@@ -159,6 +159,17 @@ def test_every_strategy_runs_and_is_remembered(storage, strategy):
     Campaign(storage=storage, strategy=strategy).close()
     with pytest.raises(InputError, match="was started with"):
         Campaign(storage=storage, strategy=Variance(n_neighbors=6))
+
+
+def test_a_stored_draw_of_an_earlier_version_is_the_default(storage):
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive("variance")) as campaign:
+        name, settings = campaign.journal.meta()["strategy"]
+        with campaign.journal.transaction():
+            campaign.journal.set_meta("strategy", [name, settings | {"draw": "doubt"}])
+    with Campaign(storage=storage) as again:
+        again.run(wave, 16)
+        assert (again.n_done, again.strategy) == (16, Adaptive("variance"))
+    Campaign(storage=storage, strategy=Adaptive("variance")).close()
 
 
 @pytest.mark.parametrize("strategy", [Taylor(), "surprise", 3, Adaptive])

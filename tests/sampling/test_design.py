@@ -221,7 +221,6 @@ def test_a_function_is_never_called_outside_the_domain():
         ),
         ({"strategy": lambda: Adaptive(rounds=2.5)}, "rounds=2.5 is a float"),
         ({"strategy": lambda: Taylor(n_components=0)}, "n_components=0 is too small"),
-        ({"strategy": lambda: Adaptive(draw="systematic")}, "draw='systematic' is unknown"),
         ({"pass_as": "rows"}, "pass_as='rows' is unknown"),
         ({"constraint": 3}, "constraint is a int"),
         ({"n_initial": 2}, "measure='surprise' needs at least 3 points, got 2; raise n_initial"),
@@ -383,15 +382,6 @@ def test_a_function_whose_outputs_change_in_number_is_refused():
 
     with pytest.raises(FunctionError, match=r"returned different sizes for different points: \[1, 2\]"):
         design(moody, [(0, 1)], 10, n_initial=6, random_state=0)
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [({"occupied": [[0.1, 0.2]]}, "occupied has 2 columns, expected 1"), ({"occupied": 3}, "occupied has shape")],
-)
-def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
-    with pytest.raises(SteepError, match=message):
-        VariationSampler([(0, 1)]).fit([[0.5]], [1.0], **kwargs)
 
 
 def test_a_printed_design_is_one_line_that_says_how_the_runs_came_about():

@@ -109,11 +109,11 @@ DOORS = {
     "mean_interval": (metrics.mean_interval, {"scores": [1.0, 2.0]}),
     "paired_interval": (metrics.paired_interval, {"baseline": [1.0, 2.0], "new": [2.0, 3.0]}),
     "VariationSampler": (
-        lambda bounds, X, variation, occupied, n, **options: VariationSampler(bounds, **options)
-        .fit(X, variation, occupied=occupied)
+        lambda bounds, X, variation, n, **options: VariationSampler(bounds, **options)
+        .fit(X, variation)
         .sample(n),
-        {"bounds": [(0, 1)] * 2, "X": X2, "variation": X2[:, 0], "occupied": None, "n": 3,
-         "density": "pool", "draw": "fill", "n_components": 2, "temper": 0.5, "floor": 0.1, "random_state": 0},
+        {"bounds": [(0, 1)] * 2, "X": X2, "variation": X2[:, 0], "n": 3,
+         "draw": "fill", "n_components": 2, "temper": 0.5, "floor": 0.1, "random_state": 0},
     ),
     "design": (
         design,
@@ -122,7 +122,7 @@ DOORS = {
     ),
     "Adaptive": (
         lambda **options: design(plane, [(0, 1)] * 2, 8, n_initial=6, strategy=Adaptive(**options), random_state=0),
-        {"measure": "auto", "rounds": 2, "draw": "auto", "epsilon": 1e-3},
+        {"measure": "auto", "rounds": 2, "epsilon": 1e-3},
     ),
     "Taylor": (
         lambda **options: design(plane, [(0, 1)] * 2, 8, n_initial=6, strategy=Taylor(**options), random_state=0),

@@ -73,6 +73,3 @@ def test_many_inputs_are_placed_by_both_draws_in_turn(monkeypatch):
     )
     design(bend, [(0, 1)] * 5, 48, n_initial=24, strategy=Adaptive(rounds=4), random_state=0)
     assert used == ["doubt", "fill", "doubt", "fill"]
-    used.clear()
-    design(bend, [(0, 1)] * 5, 48, n_initial=24, strategy=Adaptive(rounds=4, draw="fill"), random_state=0)
-    assert used == ["fill"] * 4

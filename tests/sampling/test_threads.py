@@ -52,8 +52,7 @@ JOBS = {
     "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, 120, n_initial=60, random_state=0),
     "paper": lambda: steep.design(front, [(0, 1)] * 3, 198, n_initial=99, strategy=steep.Taylor(), random_state=0),
     "doubt": lambda: steep.design(
-        front, [(0, 1)] * 3, 220, n_initial=200, strategy=steep.Adaptive("density", rounds=4, draw="doubt"),
-        random_state=0,
+        front, [(0, 1)] * 5, 220, n_initial=200, strategy=steep.Adaptive(rounds=4), random_state=0
     ),
     "campaign": campaign,
     "quick surrogate": lambda: PLAN._quick_surrogate()[2](U[:300, :3]),

@@ -287,6 +287,7 @@ def _strategy_key(strategy: Strategy) -> tuple[str, dict[str, Any]]:
 def _stored_key(meta: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and settings of the stored strategy; older files have a measure, or neither."""
     name, settings = meta.get("strategy", ["Adaptive", {"measure": meta.get("measure", "surprise")}])
+    settings = {key: value for key, value in settings.items() if key != "draw"}  # an option of versions before 0.3
     if settings.get("measure") in ("slope", "noise"):  # measures of versions before 0.3
         settings = settings | {"measure": "variance"}
     return name, settings

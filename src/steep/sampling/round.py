@@ -62,6 +62,7 @@ def plan_round(
     seen, n_coordinates = runs.seen, runs.seen.coordinates.shape[1]
     trust = _trust(box, runs, generator)
     n_even, floor = (n if strategy.measure is None else 0), strategy.floor
+    draw = strategy.draw_in(n_coordinates, number)
     scale: FloatArray | float = 1.0
     length: float | None = None
     hedge: Hedge | None = None
@@ -71,19 +72,17 @@ def plan_round(
         hedge = choose_share(seen.coordinates * scale, seen.labels, runs.is_even, domain, generator)
         n_even, changed = split(n, hedge.share, number=number, n_coordinates=n_coordinates, n_runs=len(runs.results))
         floor = strategy.floor if changed is None else changed
-    elif len(seen.X) and strategy.density == "pool":
+    elif len(seen.X) and draw != "random":
         # The paper measures distances nowhere; a pool does, along the axes that matter.
         scale = axis_relevance(seen.coordinates, seen.labels)
     even = sequence.after(n_even, taken=np.vstack([runs.results, runs.pending, runs.failed]), trust=trust)
     if len(even) == n:
         return Planned(even, n, hedge)
-    draw = strategy.draw_in(n_coordinates, number)
     if draw == "doubt" and len(seen.X) and length is None:
         length = length_scale(seen.coordinates * scale, standardised(seen.labels))
     sampler = VariationSampler(
-        box, density=strategy.density, draw=draw, n_components=strategy.n_components, temper=strategy.temper,
-        floor=floor, random_state=generator,
-    )  # fmt: skip
+        box, draw=draw, n_components=strategy.n_components, temper=strategy.temper, floor=floor, random_state=generator
+    )
     # With nothing to follow yet the density is even.
     followed, others = (seen, runs.others) if runs.variation.any() else (seen.part(slice(0)), runs.results)
     occupied = np.vstack([others, runs.pending, runs.failed, even])

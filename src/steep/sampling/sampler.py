@@ -35,9 +35,7 @@ from steep.sampling.pool import (
 )
 from steep.sampling.process import fill_doubt
 
-Density = Literal["mixture", "pool"]
 Draw = Literal["random", "fill", "doubt"]
-DENSITIES = ("mixture", "pool")
 DRAWS = ("random", "fill", "doubt")
 
 # A candidate nearer than this to a taken point is that point, whatever the rounding.
@@ -68,13 +66,10 @@ class VariationSampler:
     ----------
     bounds : bounds or Box
         S, in any units.
-    density : {"mixture", "pool"}, default "mixture"
-        How variation at the measured points becomes a density: a weighted Gaussian mixture (the
-        paper), or a large pool of candidates, each with the variation of the points around it.
     draw : {"random", "fill", "doubt"}, default "random"
-        How points are drawn from it: independently (the paper); or one by one where the density is least covered by the
-        points of ``fit`` and those drawn before: by distance, or by the deviation of a Gaussian process ("doubt").
-        No candidate of a pool is drawn twice.
+        Independently from a weighted Gaussian mixture (the paper); or one by one from a large pool of candidates, each
+        with the variation of the points around it, where it is least covered by the points of ``fit`` and those drawn
+        before: by distance ("fill"), or by the deviation of a Gaussian process ("doubt").
     n_components : int, default 3
         n_GMM, Gaussians in the mixture; lowered to the number of points that vary when there are fewer.
     temper : float, default 1.0
@@ -88,8 +83,7 @@ class VariationSampler:
     Attributes
     ----------
     mixture_ : WeightedGaussianMixture or None
-        The density in the unit cube; None when the variation is zero everywhere and draws are
-        uniform, or with ``density="pool"``.
+        The density in the unit cube; None when the variation is zero everywhere and draws are uniform, or of a pool.
 
     Examples
     --------
@@ -104,7 +98,6 @@ class VariationSampler:
         self,
         bounds: Bounds | Box,
         *,
-        density: Density = "mixture",
         draw: Draw = "random",
         n_components: int = 3,
         temper: float = 1.0,
@@ -112,37 +105,32 @@ class VariationSampler:
         random_state: Seed = None,
     ) -> None:
         self.box = Box(bounds)
-        self.density = check_choice(density, name="density", choices=DENSITIES)
         self.draw = check_choice(draw, name="draw", choices=DRAWS)
         self.n_components = check_count(n_components, name="n_components")
         self.temper = check_real(temper, name="temper", minimum=0.0)
         self.floor = check_real(floor, name="floor", minimum=0.0, maximum=1.0)
         self.random_state = random_state
 
-    def fit(self, X: Any, variation: Any, *, occupied: Any = None) -> Self:
+    def fit(self, X: Any, variation: Any) -> Self:
         """Build the density from the variation measured at the points ``X``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Points of the domain; none at all give a uniform density.
+            Points of the domain.
         variation : array-like of shape (n_samples,)
             Their variation ≥ 0.
-        occupied : array-like of shape (n_points, n_features), optional
-            Points without a variation (runs in flight, failures) that are never drawn again.
         """
-        points, taken = self._rows(X, "X"), self._rows([] if occupied is None else occupied, "occupied")
-        values = points[:, 0]
-        if len(points):
-            values = check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
-        if len(points) and not (inside := self.box.contains(points)).all():
+        points = check_points(X, n_features=self.box.n_features)
+        values = check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
+        if not (inside := self.box.contains(points)).all():
             first = int(np.argmin(inside))
             raise InputError(
                 f"X[{first}] lies outside {shown(self.box)}; expected points of the domain; widen the bounds"
             )
         warn_flat(values)
-        unit = self.box.unit(points) if len(points) else points
-        return self.fit_unit(unit, embedded(self.box, points), values, occupied=embedded(self.box, taken))
+        unit = self.box.unit(points)
+        return self.fit_unit(unit, self.box.embed(unit), values, occupied=embedded(self.box, points[:0]))
 
     def fit_unit(
         self, unit: FloatArray, coordinates: FloatArray, values: FloatArray, *, occupied: FloatArray,
@@ -158,17 +146,12 @@ class VariationSampler:
         # The unit of variation means nothing; a power of two changes no digit and keeps squares in range.
         self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
         self.mixture_: WeightedGaussianMixture | None = None
-        if self.density == "mixture" and self._values.any():
+        if self.draw == "random" and self._values.any():
             weights = (self._values / self._values.max()) ** self.temper
             n_components = min(self.n_components, int(np.count_nonzero(weights)))
             mixture = WeightedGaussianMixture(n_components, n_init=5, random_state=self._generator)
             self.mixture_ = mixture.fit(unit, sample_weight=weights)
         return self
-
-    def _rows(self, X: Any, name: str) -> FloatArray:
-        if (isinstance(X, list | tuple) and not X) or (isinstance(X, np.ndarray) and X.shape[:1] == (0,)):
-            return np.empty((0, self.box.n_features))
-        return check_points(X, name=name, n_features=self.box.n_features)
 
     def sample(self, n_samples: int) -> FloatArray:
         """Draw ``n_samples`` points of the domain."""
@@ -182,7 +165,7 @@ class VariationSampler:
             raise InputError("the sampler has no density yet; call fit(X, variation) first")
         n_samples = check_count(n_samples, name="n_samples")
         # Independent draws come back to the same point in a domain of few points.
-        if self.density == "mixture" and self.draw == "random" and not np.isfinite(self.box.n_points):
+        if self.draw == "random" and not np.isfinite(self.box.n_points):
             return self._sample_mixture(n_samples)
         free = self._free(candidate_pool(self.box, n_samples, self._generator))
         if len(free.unit) < n_samples and self.box.n_points <= _LISTED:
@@ -199,9 +182,9 @@ class VariationSampler:
             length = self._length or float(np.sqrt(free.coordinates.var(axis=0).sum())) or 1.0
             known = np.vstack([self._points, self._others])
             return fill_doubt(known, free.coordinates, weights, length, n_samples)
-        if self.draw in ("fill", "doubt"):
-            return greedy_fill(free.coordinates, weights, free.distances, n_samples)
-        return random_draw(weights, n_samples, self._generator)
+        if self.draw == "random":
+            return random_draw(weights, n_samples, self._generator)
+        return greedy_fill(free.coordinates, weights, free.distances, n_samples)
 
     def _free(self, pool: FloatArray) -> _Candidates:
         """Unit points that are not taken, each once: the density wanted there, and distances to all taken points."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from steep._validation import FloatArray, check_choice, check_count, shown
+from steep._validation import FloatArray, check_count, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.measures.taylor import Derivatives
@@ -26,8 +26,8 @@ MANY_INPUTS = 5
 class Strategy:
     """What a round reads from a strategy: the values of Algorithm 1, of which each strategy changes some.
 
-    ``density``, ``temper``, ``floor`` and ``n_components`` are those of :class:`VariationSampler`; ``start`` is how the
-    initial points are chosen; ``hedges`` whether the runs so far decide how many of the next ones are placed.
+    ``temper``, ``floor`` and ``n_components`` are those of :class:`VariationSampler`; ``start`` is how the initial
+    points are chosen; ``hedges`` whether the runs so far decide how many of the next ones are placed.
     """
 
     measure: str | Measure | Callable[[FloatArray, FloatArray], Any] | None = None
@@ -36,7 +36,6 @@ class Strategy:
     epsilon: Any = 1e-3
     derivatives: Derivatives | None = None
     n_neighbors: int | None = None
-    density: Literal["mixture", "pool"] = "mixture"
     n_components: int = 3
     temper: float = 1.0
     floor: float = 0.0
@@ -66,9 +65,6 @@ class Adaptive(Strategy):
     rounds : int, optional
         How often the variation is measured; default 12, or 1 for a measure that costs evaluations. A campaign plans
         whenever points are asked for.
-    draw : {"auto", "fill", "doubt"}, default "auto"
-        Place of a new point: where the density is least covered by distance ("fill"), or by the deviation of a Gaussian
-        process ("doubt"). "auto" is "doubt" with one input, "fill" with two to four, both in turn with more.
     epsilon : float or array of shape (n_features,), default 1e-3
         Variance of the noise of "perturbation", relative to each axis, and ε of "taylor".
 
@@ -82,17 +78,14 @@ class Adaptive(Strategy):
 
     measure: str | Measure | Callable[[FloatArray, FloatArray], Any] = "auto"
     rounds: int | None = None
-    draw: Literal["auto", "fill", "doubt"] = "auto"
     epsilon: Any = 1e-3
 
-    density = "pool"
     temper = 0.6
     floor = 0.15
     start = "sobol"
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_choice(self.draw, name="draw", choices=("auto", "fill", "doubt"))
         if self.rounds is not None:
             check_count(self.rounds, name="rounds")
 
@@ -104,8 +97,6 @@ class Adaptive(Strategy):
 
     def draw_in(self, n_coordinates: int, number: int) -> Literal["random", "fill", "doubt"]:
         """How round ``number`` draws from the density."""
-        if self.draw != "auto":
-            return self.draw
         # On a line doubt spares evenly spaced runs where f is smooth. With many inputs filling resolves fronts, and
         # doubt lowers the largest errors of smooth functions.
         alternates = n_coordinates >= MANY_INPUTS and number % 2 == 0
@@ -190,7 +181,6 @@ class Even(Strategy):
     np.True_
     """
 
-    density = "pool"
     start = "sobol"
 
     def draw_in(self, n_coordinates: int, number: int) -> Literal["random", "fill", "doubt"]:

@@ -153,7 +153,7 @@ def improve(arguments):
 
 def test_figures(result, network, test):
     """Test accuracy of the best head of each kind (best by held-out data), in points, and the chosen one's interval."""
-    features = steep.nn.project(network, test[0], progress=False).features
+    features = steep.nn.project(network, test[0]).features
     labels = test[1].numpy()
     right = {row: (head.outputs(features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()}
     gain = paired_interval(right["original"], right["chosen"])

@@ -99,7 +99,7 @@ def study_network(
     network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan
 ) -> dict[str, Any]:
     """Accuracy in per cent of every arm on the test set, and the weights VBSW gave the training samples."""
-    features = [project(network, part[0], progress=False).features for part in (train, test)]
+    features = [project(network, part[0]).features for part in (train, test)]
     labels, truth = train[1].numpy(), test[1].numpy()
     weights = steep.sample_weights(
         features[0], labels, n_neighbors=plan.hyper.k, weight_ratio=plan.hyper.m, embedding=None,

@@ -74,7 +74,7 @@ def _network(
     if training == "AB":
         plan = ActiveBias(len(train[1]), BATCH, burn_in=numbers["burn_in"])
     if training == "TCL" and teacher is not None:
-        order = easiest_first(project(teacher, train[0], progress=False).features, train[1].numpy())
+        order = easiest_first(project(teacher, train[0]).features, train[1].numpy())
         plan = TransferCurriculum(order, BATCH, step_length=numbers["step_length"])
     return train_network(recipe, *train, context, curriculum=plan)
 

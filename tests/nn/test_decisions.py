@@ -23,14 +23,9 @@ def score_of(scoring, outputs, y, task):
 SCORERS = {
     "f1": (2, lambda y, p: metrics.f1_score(y, p)),
     "f2": (2, lambda y, p: metrics.fbeta_score(y, p, beta=2)),
-    "precision": (2, lambda y, p: metrics.precision_score(y, p)),
-    "recall": (2, lambda y, p: metrics.recall_score(y, p)),
-    "jaccard": (2, lambda y, p: metrics.jaccard_score(y, p)),
     "matthews_corrcoef": (3, lambda y, p: metrics.matthews_corrcoef(y, p)),
     "f1_macro": (4, lambda y, p: metrics.f1_score(y, p, average="macro")),
     "f1_weighted": (4, lambda y, p: metrics.f1_score(y, p, average="weighted")),
-    "precision_macro": (4, lambda y, p: metrics.precision_score(y, p, average="macro")),
-    "jaccard_weighted": (4, lambda y, p: metrics.jaccard_score(y, p, average="weighted")),
 }
 
 

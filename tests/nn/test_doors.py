@@ -94,10 +94,7 @@ def fails_well(call):
 
 DOORS = {
     "split": (lambda **k: split(network(), **{"sample": X[:2], **k}), ["head", "forward", "sample", "batch_size"]),
-    "project": (
-        lambda **k: project(network(), X, **k),
-        ["memmap", "progress", "random_state"],
-    ),
+    "project": (lambda **k: project(network(), X, **k), ["memmap"]),
     "retrain_head": (
         lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, **k}),
         ["y", "measure", "n_neighbors", "weight_ratio", "l2", "task", "n_jobs"],

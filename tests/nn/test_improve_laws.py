@@ -164,7 +164,7 @@ class Restless(nn.Module):
 def test_a_network_that_does_not_score_what_its_head_scores_is_no_gain():
     network = nn.Sequential(Restless(), *half_trained())
     with pytest.raises(
-        FunctionError, match=r"accuracy of the joined network is 0\.\d+ where that of its head alone is 0\.\d+"
+        FunctionError, match="outputs of the joined network are not those of its head on the features of the first pass"
     ):
         improve(network, *parts(), **GRID)
 
@@ -212,21 +212,11 @@ def weighted_result(ratio, **kwargs):
     return improve(linear(), train, held_out, **kwargs), train
 
 
-@pytest.mark.parametrize("ratio", [0.05, 20.0])
-def test_the_hardest_samples_are_those_of_the_largest_variation(ratio):
-    result, (X, y) = weighted_result(ratio)
-    expected = neighbor_variance(X.numpy(), y.numpy(), n_neighbors=15)
-    np.testing.assert_allclose(result.variation / result.variation.max(), expected / expected.max(), atol=1e-9)
-    hardest = result.hardest(7)
-    assert result.variation[hardest].min() >= np.sort(result.variation)[-7]
-    easiest = np.argsort(result.variation)[:50]
-    assert not set(hardest) & set(easiest)
-
-
 def test_the_weights_given_back_are_those_of_the_chosen_head():
     result, (X, y) = weighted_result(0.05)
     assert result.chosen.kind == "weighted"
-    np.testing.assert_array_equal(result.weights, rescale(result.variation, weight_ratio=0.05))
+    variation = neighbor_variance(X.numpy(), y.numpy(), n_neighbors=15)
+    np.testing.assert_allclose(result.weights, rescale(variation, weight_ratio=0.05), atol=1e-9)
     expected = retrain_head(linear(), X, y, n_neighbors=15, weight_ratio=0.05, l2=1e-3)
     torch.testing.assert_close(result.network[2].weight, expected[2].weight, atol=5e-3, rtol=5e-3)
 
@@ -236,11 +226,6 @@ def test_equal_weights_are_given_back_where_they_were_chosen():
     result = improve(half_trained(), train, held_out, search=replace(GRID["search"], weight_ratio=(10.0,)))
     assert result.chosen.kind == "equal"
     np.testing.assert_array_equal(result.weights, np.ones(len(train[0])))
-    assert result.variation.max() > 0
-    none = improve(half_trained(), train, held_out, search=HeadSearch(l2=(1e-3,), weight_ratio=()))
-    assert none.variation is None
-    with pytest.raises(InputError, match="no weighted head was tried"):
-        none.hardest()
 
 
 # The same range of λ for all heads
@@ -468,9 +453,7 @@ def test_a_measure_of_the_callers_own_is_given_features_and_labels():
 
     train, held_out = parts(450)
     result = improve(half_trained(), train, held_out, search=replace(GRID["search"], measure=far))
-    features = project(half_trained(), train[0]).features
-    np.testing.assert_allclose(result.variation, np.abs(features).sum(axis=1), rtol=1e-6)
-    assert len(result.candidates) == 1 + 2 * (1 + 2)  # it does not know k: one k is enough
+    assert set(result.candidates["measure"].dropna()) == {"far"}
 
 
 @pytest.mark.parametrize("measure", ["taylor", "perturbation", "entropy", 3, (None,), ("variance", "taylor")])

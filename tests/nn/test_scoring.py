@@ -158,7 +158,7 @@ def test_groups_left_out_of_the_choice_are_left_out_of_the_fit():
 def test_reported_weights_are_those_the_head_was_trained_with():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
     result = improve(fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
-    features = project(fooled(), train[0], progress=False).features
+    features = project(fooled(), train[0]).features
     original = Head(fooled()[1].weight.detach().double().numpy(), np.zeros(2))
     again = fit_head(
         HeadSamples(features, train[1].numpy()), HeadTask("multiclass", 2), result.weights, result.chosen.l2,

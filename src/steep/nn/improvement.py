@@ -17,11 +17,11 @@ from torch import nn
 
 from steep._files import write_whole
 from steep._suspects import Suspects, suspects
-from steep._validation import FloatArray, check_count, one_line
+from steep._validation import FloatArray, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.candidates import FittedHead, HeadCandidate, HeadTraining, ScoredHeads, best_of_rows
+from steep.nn.candidates import HeadCandidate, HeadTraining, ScoredHeads, best_of_rows
 from steep.nn.choose import Choice
 from steep.nn.heads import Head, HeadTask
 from steep.nn.scores import MeanScore, classes_of, log_likelihoods
@@ -57,9 +57,6 @@ class Improvement:
     weights : ndarray of shape (n_samples,)
         The weights the chosen head was trained with, one per training sample: all 1 for equal weights and for
         the original head, the mean of both for the mean of two heads.
-    variation : ndarray of shape (n_samples,) or None
-        How much the labels vary around each training sample among the features, by the measure and k of the chosen
-        head, or of the best weighted head if none was chosen; None if no weights were tried.
     heads : dict of str to Head
         Heads of the rows of ``table``.
     score : Score
@@ -80,8 +77,8 @@ class Improvement:
     >>> network = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
     >>> search = HeadSearch(l2=(1e-4,), weight_ratio=(5.0,))
     >>> result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), search=search)
-    >>> result.verdict.interval.excludes_zero, len(result.hardest(3))
-    (True, 3)
+    >>> result.verdict.interval.excludes_zero
+    True
     """
 
     network: nn.Module
@@ -91,7 +88,6 @@ class Improvement:
     chosen: HeadCandidate
     rescored: float
     weights: FloatArray
-    variation: FloatArray | None
     heads: dict[str, Head]
     score: Score
     space: FeatureSpace
@@ -137,15 +133,6 @@ class Improvement:
 
     def _repr_html_(self) -> str:
         return f"{self.verdict._repr_html_()}<small>{self.note}</small>"
-
-    def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
-        """Training samples with the largest variation, largest first: unusual, mislabelled or near a class boundary."""
-        check_count(n, name="n")
-        if self.variation is None:
-            raise InputError(
-                "hardest needs the variation, but no weighted head was tried; pass a weight_ratio other than 1"
-            )
-        return np.argsort(-self.variation, kind="stable")[:n]
 
     def suspects(self, *, n_neighbors: int = 20, n_jobs: int | None = None) -> Suspects:
         """Rank the training labels by how probable it is that they are wrong; see :func:`steep.suspects`.
@@ -211,7 +198,8 @@ def judged(
     table = evidence_table(found, choice)
     chosen = found.heads[choice.chosen]
     space = trainings[-1 if chosen.candidate.reweighted else 0].space
-    weights, variation = _weights_behind(found, chosen, len(space.samples))
+    parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
+    weights = [np.ones(len(space.samples)) if p.weighting is None else p.weighting.weight for p in parts]
     equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
     best = max(equal, key=lambda fitted: fitted.values[0])
     calibration = calibration_table(found, choice)
@@ -222,8 +210,7 @@ def judged(
         candidates=found.table(),
         chosen=chosen.candidate,
         rescored=found.scores[0].shown(rescored) + 0.0,  # not −0
-        weights=weights,
-        variation=variation,
+        weights=np.mean(weights, axis=0),
         heads={
             name: found.heads[i].head for name, i in (best_of_rows(found.heads) | {"chosen": choice.chosen}).items()
         },
@@ -231,16 +218,6 @@ def judged(
         space=replace(space, l2=best.candidate.l2 or 0.0),
         calibration=calibration,
     )
-
-
-def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> tuple[FloatArray, FloatArray | None]:
-    """The weights of the chosen head, and the variation behind them or behind the best weighted head."""
-    parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
-    weights = [np.ones(n_samples) if p.weighting is None else p.weighting.weight for p in parts]
-    ranked = sorted(found.heads, key=lambda fitted: -fitted.values[0])
-    same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
-    measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
-    return np.mean(weights, axis=0), next((w.variation for w in measured if w.variation is not None), None)
 
 
 def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:

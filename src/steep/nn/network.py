@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -401,11 +400,6 @@ def is_head(module: nn.Module | None) -> bool:
     return isinstance(module, nn.Linear)
 
 
-def n_inputs(layer: nn.Module) -> int:
-    """How many features a head is given."""
-    return int(layer.weight.shape[1])  # type: ignore[index]
-
-
 def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
         raise InputTypeError(f"head is a {type(head).__name__}; expected the name of a layer, such as 'classifier.2'")
@@ -449,9 +443,6 @@ def check_network(network: Any) -> nn.Module:
     is_frozen = isinstance(network, torch.jit.ScriptModule) or "train" in getattr(network, "__dict__", {})  # exported
     if isinstance(network, nn.Module) and not is_frozen:
         return network
-    hint = "pass the module it was made from"
-    if isinstance(network, Mapping):
-        hint = "build the module and call its load_state_dict"
-    elif isinstance(network, str | bytes | PathLike):
-        hint = "load it first"
-    raise InputTypeError(f"network is a {type(network).__name__}; expected a torch.nn.Module; {hint}")
+    raise InputTypeError(
+        f"network is a {type(network).__name__}; expected a torch.nn.Module; pass the module it was made from"
+    )

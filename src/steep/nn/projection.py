@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from steep._files import write_whole
 from steep._progress import progress_bar
-from steep._validation import FloatArray, Seed, check_flag, one_line
+from steep._validation import FloatArray, one_line
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
-from steep.nn.network import Split, is_head, n_inputs, run_once, split, undisturbed
+from steep.nn.batches import iterate_batches, kept_random_state, label_array, move, n_samples
+from steep.nn.network import Split, is_head, run_once, split, undisturbed
 
 Array = npt.NDArray[Any]
 
@@ -83,7 +83,7 @@ class Projection:
                 "the features do not say which layer they are the inputs of; pass split(network, head='...')"
             )
         layer = dict(parts.network.named_modules()).get(name)
-        fits = layer is not None and is_head(layer) and n_inputs(layer) == self.features.shape[1]
+        fits = layer is not None and is_head(layer) and layer.weight.shape[1] == self.features.shape[1]
         if not fits or self.head not in (None, name) or self.network not in (None, digest_of(parts.network, name)):
             raise InputError(
                 f"the {self.features.shape[1]} features before head {self.head!r} are those of another network, or of "
@@ -92,14 +92,7 @@ class Projection:
         return replace(parts, name=name)
 
 
-def project(
-    network: nn.Module | Split,
-    data: Any,
-    *,
-    memmap: str | Path | None = None,
-    progress: bool | None = None,
-    random_state: Seed = 0,
-) -> Projection:
+def project(network: nn.Module | Split, data: Any, *, memmap: str | Path | None = None) -> Projection:
     """Features of every sample in one pass, in eval mode without gradients.
 
     Parameters
@@ -114,10 +107,6 @@ def project(
         An ``.npy`` file for the features, if there are more than fit in memory; one batch is held at a time. The
         labels go to ``*.labels.npy`` next to it. The files get their names when the pass ends;
         :meth:`Projection.open` opens them again.
-    progress : bool, optional
-        Whether to show a progress bar on standard error; default on a terminal, after two seconds.
-    random_state : int, Generator or None, default 0
-        Seed of torch, NumPy and Python while data are read; their global random states are restored.
 
     Returns
     -------
@@ -130,11 +119,9 @@ def project(
     (10, 8)
     """
     streams = memmap is not None
-    check_flag(progress, name="progress", optional=True)
-    seed = check_seed(random_state)
     parts = cut(network, data, streams=streams)
     source: dict[str, Any] = {"head": parts.name, "network": digest_of(parts.network, parts.name or "")}
-    with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
+    with _passes(parts, data, streams=streams) as passes:
         if memmap is None:
             return replace(_held(passes, n_samples(data)), **source)
         write_features(memmap, passes, **source)
@@ -146,15 +133,15 @@ def read_features(parts: Split, data: Any) -> Projection:
     if isinstance(data, Projection):
         data.split(parts)
         return data
-    with _passes(parts, data, seed=0, progress=None, streams=False) as passes:
+    with _passes(parts, data, streams=False) as passes:
         return _held(passes, n_samples(data))
 
 
 @contextmanager
-def _passes(parts: Split, data: Any, *, seed: int, progress: bool | None, streams: bool) -> Iterator[Batches]:
+def _passes(parts: Split, data: Any, *, streams: bool) -> Iterator[Batches]:
     """Features and labels of each batch, in eval mode, seeded; all states are restored."""
-    bar = progress_bar(total=n_samples(data, streams=streams), label="projecting", shown=progress)
-    with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad(), bar as shown:
+    bar = progress_bar(total=n_samples(data, streams=streams), label="projecting")
+    with kept_random_state(parts.network, seed=0), undisturbed(parts.network), torch.no_grad(), bar as shown:
 
         def rows() -> Batches:
             for inputs, labels in iterate_batches(data, parts.batch_size, streams=streams):
@@ -291,7 +278,7 @@ def write_features(path: str | Path, batches: Batches, *, network: str, head: st
         first: Array = np.empty((0, 0))
         n_rows = 0
         with temporary.open("w+b") as file:
-            for rows, own in _read(batches):
+            for rows, own in batches:
                 if not n_rows:
                     first = rows[:0]
                     file.write(_header(first, 0))
@@ -307,14 +294,6 @@ def write_features(path: str | Path, batches: Batches, *, network: str, head: st
         write_whole(note_path(target), lambda part: part.write_text(json.dumps(note, indent=1) + "\n"))
 
     write_whole(target, write)
-
-
-def _read(batches: Batches) -> Batches:
-    """The batches; that the data cannot be read is not an error of writing."""
-    try:
-        yield from batches
-    except OSError as error:
-        raise StorageError(f"the data cannot be read ({one_line(error)}); expected batches; check the files") from error
 
 
 def labels_path(path: Path) -> Path:

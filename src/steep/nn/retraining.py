@@ -38,9 +38,6 @@ from steep.nn.weightings import is_contradicted
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
 _DEFAULT = HeadSearch()
-# Outputs that differ by rounding may put a sample on either side of a border: this share of the samples, and this
-# share of a squared error, is let pass. Half precision keeps three digits.
-_ROUNDING, _ROUNDING_HALF = 2e-3, 3e-2
 Array = npt.NDArray[Any]
 
 
@@ -258,18 +255,13 @@ def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, da
             logits, own = rows_of_labels(whole, seen.logits.float().cpu().numpy(), label_array(labels))
             batches.append((logits, task.targets(own)))
     outputs, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
-    promised_outputs = head.outputs(known.features)
+    expected = head.outputs(known.features)
     if not np.array_equal(targets, known.targets):  # a loader drew other samples than before
-        return found.scores[0].value(promised_outputs)
-    seen_scores, promised_scores = (task.scores(own, targets) for own in (outputs, promised_outputs))
-    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (seen_scores, promised_scores))
-    share = _ROUNDING if parts.head.weight.dtype in (torch.float32, torch.float64) else _ROUNDING_HALF
-    scale = abs(theirs) + float(seen_scores.std(dtype=np.float64)) if task.name == "regression" else 1.0
-    if abs(ours - theirs) > share * (scale + 1 / len(targets)):
-        unit = "mean squared error" if task.name == "regression" else "accuracy"
+        return found.scores[0].value(expected)
+    if not same_up_to_rounding(torch.from_numpy(outputs).to(seen.logits.dtype), torch.from_numpy(expected)):
         raise FunctionError(
-            f"the {unit} of the joined network is {abs(ours):.4g} where that of its head alone is {abs(theirs):.4g}; "
-            "expected the same outputs in every pass; look for dropout that stays on in eval mode, and for data that "
-            "change from pass to pass"
+            "the outputs of the joined network are not those of its head on the features of the first pass; expected "
+            "the same in every pass; look for dropout that stays on in eval mode, and for data that change from pass "
+            "to pass"
         )
     return found.scores[0].value(outputs)

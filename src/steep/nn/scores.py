@@ -9,8 +9,8 @@ Larger is better throughout. A score is of one of four kinds, by how its evidenc
     whole    any function of all samples together          average precision, R²            resamples of the samples
 
 "worst_contradicted" needs no groups: its cells are the classes × whether most of a sample's nearest training samples
-have another label. F1, F-beta, precision, recall, Jaccard and Matthews' coefficient are functions of the table T of
-true and predicted classes, so that all heads are scored at once:
+have another label. F1, F-beta and Matthews' coefficient are functions of the table T of true and predicted
+classes, so that all heads are scored at once:
 
     F_β = (1 + β²) T₁₁ / (β² T₁. + T.₁)        T_a. samples of class a, T.b samples predicted as b
 """
@@ -314,13 +314,14 @@ def decision_score(name: str, scorer: Any, task: HeadTask, targets: Array) -> De
         return None
     if function is metrics.matthews_corrcoef and not given:
         return DecisionScore(name, task, targets, _decided(task), _matthews)
-    each = _EACH.get(function) if set(given) <= {"beta"} else None
-    if each is None or average not in ("binary", "macro", "weighted") or (average == "binary" and n_classes > 2):
+    is_f = function in (metrics.f1_score, metrics.fbeta_score) and set(given) <= {"beta"}
+    if not is_f or average not in ("binary", "macro", "weighted") or (average == "binary" and n_classes > 2):
         return None
     beta = float(given.get("beta", 1.0))
 
     def of_table(tables: FloatArray) -> FloatArray:
-        return _averaged(_ratio(*each(*_parts(tables), beta)), tables, average)
+        right, true, called = _parts(tables)
+        return _averaged(_ratio((1 + beta**2) * right, beta**2 * true + called), tables, average)
 
     return DecisionScore(name, task, targets, _decided(task), of_table)
 
@@ -341,16 +342,6 @@ def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
 
 def _parts(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.diagonal(tables, axis1=-2, axis2=-1).copy(), tables.sum(axis=-1), tables.sum(axis=-2)
-
-
-# What is divided by what, of the samples of each class that are right, those of it, those predicted as it, and beta.
-_EACH: dict[Any, Callable[..., tuple[FloatArray, FloatArray]]] = {
-    metrics.fbeta_score: lambda right, true, called, beta: ((1 + beta**2) * right, beta**2 * true + called),
-    metrics.precision_score: lambda right, true, called, beta: (right, called),
-    metrics.recall_score: lambda right, true, called, beta: (right, true),
-    metrics.jaccard_score: lambda right, true, called, beta: (right, true + called - right),
-}
-_EACH[metrics.f1_score] = _EACH[metrics.fbeta_score]
 
 
 def _averaged(each: FloatArray, tables: FloatArray, average: str) -> FloatArray:

@@ -174,19 +174,10 @@ def apply_rules(
     wanted = {measure.name: measure for measure in measures} if ratios else {}
     wanted |= {"disagreement": MEASURES["disagreement"]} if grouped else {}
     named = {measure.name for measure in measures}
-    for (name, k), variation in _different(around.variations([*wanted.values()], sizes)).items():
+    for (name, k), variation in around.variations([*wanted.values()], sizes).items():
         own = [*(ratios if name in named else ()), *(grouped if name == "disagreement" else ())]
         found += [HeadWeighting(rule, classes, variation, name, k) for rule in own]
     return found
-
-
-def _different(variations: Variations) -> Variations:
-    """Without those of a measure that are the same for another k: a user-supplied measure may ignore k."""
-    kept: Variations = {}
-    for (name, k), variation in variations.items():
-        if not any(name == other and np.array_equal(variation, v) for (other, _), v in kept.items()):
-            kept[name, k] = variation
-    return kept
 
 
 # ------------------------------------------------------------------------------- variation

@@ -10,10 +10,10 @@ from matplotlib import pyplot
 from matplotlib.collections import PathCollection
 from sklearn.datasets import load_wine
 
-from steep import Adaptive, Box, Campaign, Category, Design, Integer, Log, design, sample_weights
-from steep.exceptions import InputError, MissingExtraError, SteepError
+from steep import Adaptive, Campaign, Category, Integer, Log, design, sample_weights
+from steep.exceptions import MissingExtraError, SteepError
 from steep.metrics import Interval
-from steep.plotting import plot_design, plot_gains, plot_slices, plot_weights, save_picture
+from steep.plotting import plot_design, plot_gains, plot_weights, save_picture
 
 MIXED = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper")}
 
@@ -43,9 +43,7 @@ def test_every_point_of_a_design_is_drawn(n_features):
     assert len(ax.lines) == (n_features == 1)
 
 
-@pytest.mark.parametrize(
-    "draw", [lambda: plot_design(plan(1), function=runge), lambda: plot_design(plan(2)), lambda: plot_slices(plan(2))]
-)
+@pytest.mark.parametrize("draw", [lambda: plot_design(plan(1), function=runge), lambda: plot_design(plan(2))])
 def test_a_legend_lies_outside_the_axes_where_its_marks_are_no_points(draw):
     panels = np.atleast_1d(draw())
     figure = panels[0].figure
@@ -82,25 +80,6 @@ def test_axes_have_the_kind_and_the_ends_of_the_inputs():
     assert ax.get_xscale() == "log"
     assert ax.get_xlim()[0] <= 1e-3 < 1e3 <= ax.get_xlim()[1]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["x", "y"]
-
-
-def test_too_few_results_for_a_surrogate_are_rejected():
-    with pytest.raises(InputError, match="there are 6 results; expected at least 8 for a surrogate"):
-        design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("slices")
-
-
-def test_slices_go_through_the_result_that_is_predicted_worst():
-    rng = np.random.default_rng(0)
-    X = rng.random((80, 2))
-    X[17] = 0.5
-    y = X[:, 0].copy()
-    y[17] += 5  # nothing foretells this one
-    every = np.ones(80, bool)
-    found = Design(X, y, np.full(80, np.nan), every, 80, Box([(0, 1)] * 2), every)
-    for ax, column in zip(found.plot("slices"), np.argsort(-found.steepness(), kind="stable"), strict=True):
-        told = next(line for line in ax.lines if line.get_label() == "worst result")
-        assert told.get_xdata() == [X[17, column]]
-        assert told.get_ydata() == [y[17]]
 
 
 def test_weights_colour_the_samples_heavy_on_top():
@@ -191,10 +170,8 @@ def test_what_cannot_be_drawn_is_refused_by_name():
         lambda v: plot_weights(v, np.ones(4)),
         lambda v: plot_weights(np.ones((4, 2)), v),
         lambda v: plot_gains(v),
-        lambda v: plot_slices(found, max_inputs=v),
-        lambda v: plot_slices(found, output=v),
         lambda v: plot_design(found, output=v),
-        lambda v: found.plot(v),
+        lambda v: plot_design(plan(1), output=v),
         lambda v: save_picture(v, "nowhere.svg"),
     ]
     n_refused = 0

@@ -45,8 +45,6 @@ def campaign():
         campaign.tell(X := campaign.ask(2), front(X))
 
 U = np.random.default_rng(0).random((1000, 8))
-EVERY = np.ones(300, bool)
-PLAN = steep.Design(U[:300, :3], front(U[:300]), np.zeros(300), EVERY, 300, steep.Box([(0, 1)] * 3), EVERY)
 JOBS = {
     "design of 3 inputs": lambda: steep.design(front, [(0, 1)] * 3, 150, n_initial=40, random_state=0),
     "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, 120, n_initial=60, random_state=0),
@@ -55,7 +53,6 @@ JOBS = {
         front, [(0, 1)] * 5, 220, n_initial=200, strategy=steep.Adaptive(rounds=4), random_state=0
     ),
     "campaign": campaign,
-    "quick surrogate": lambda: PLAN._quick_surrogate()[2](U[:300, :3]),
     "surprise": lambda: surprise_variation(U, front(U)),
 }
 JOBS["a product without a limit"] = lambda: np.ones((1000, 1000)) @ np.ones((1000, 1000))

@@ -461,22 +461,16 @@ class Campaign:
         """The results as a :class:`steep.Design`, in the order they were recorded; foreign ones outside S left out."""
         return status.design_of(self)
 
-    def plot(self, kind: str = "points", **options: Any) -> Any:
-        """Draw the campaign with matplotlib.
+    def plot(self, **options: Any) -> Any:
+        """Draw the points with matplotlib, failed ones as crosses.
 
-        Parameters
-        ----------
-        kind : {"points", "slices"}, default "points"
-            The points over one input, or over the two steepest, failed ones as crosses; or a quick surrogate.
-        **options
-            See :meth:`steep.Design.plot`.
+        The options are those of :meth:`steep.Design.plot`.
 
         Returns
         -------
-        Axes or ndarray of Axes
+        Axes
         """
-        failed = {"failed": self.journal.points("failed", self.box.n_features)} if kind == "points" else {}
-        return self.to_design().plot(kind, **failed, **options)
+        return self.to_design().plot(failed=self.journal.points("failed", self.box.n_features), **options)
 
     # ---------------------------------------------------------------- running
 

@@ -53,12 +53,6 @@ class Axis:
     def _stretched(self, u: FloatArray) -> FloatArray:
         return self.low + u * (self.high - self.low)
 
-    def along(self, n: int) -> FloatArray:
-        """Up to ``n`` values from one end to the other; all where it has no more."""
-        if self.n_values <= n:
-            return np.arange(self.low, self.high + 1)
-        return np.unique(self.from_unit(np.linspace(0, 1, n)))
-
     def contains(self, x: FloatArray) -> Any:
         """Tell which numbers are values of the axis."""
         return (x >= self.low) & (x <= self.high)

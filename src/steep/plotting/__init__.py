@@ -3,8 +3,8 @@
 Results draw themselves by their ``plot`` method, which calls these.
 """
 
-from steep.plotting.design import plot_design, plot_slices
+from steep.plotting.design import plot_design
 from steep.plotting.style import save_picture
 from steep.plotting.weights import plot_gains, plot_weights
 
-__all__ = ["plot_design", "plot_gains", "plot_slices", "plot_weights", "save_picture"]
+__all__ = ["plot_design", "plot_gains", "plot_weights", "save_picture"]

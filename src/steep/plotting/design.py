@@ -1,4 +1,4 @@
-"""Pictures of a design: its points, and a quick surrogate along each input."""
+"""Pictures of the points of a design."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from steep.plotting.style import CURVE, DRAWN, EVEN, QUIET, START, Drawable, leg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Places along a real axis at which the surrogate is asked.
-_STEPS = 160
 # Marks that differ in shape as well as in colour.
 _GROUPS = (("start", START, "o", 22), ("even", EVEN, "s", 18), ("placed", DRAWN, "^", 24))
 
@@ -131,51 +129,3 @@ def _spread(plan: Drawable, column: int) -> FloatArray:
     if plan.box.axes[column].kind != "category":
         return values
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
-
-
-def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
-    """Draw a quick surrogate of the results along each input, through the result predicted worst from the others.
-
-    Parameters
-    ----------
-    plan : Design
-        Points and labels.
-    output : int, default 0
-        Which output is drawn.
-    max_inputs : int, default 4
-        Inputs that are drawn, the steepest first.
-
-    Returns
-    -------
-    ndarray of Axes
-
-    Examples
-    --------
-    >>> from steep import design
-    >>> plan = design(lambda X: X[:, 0] * X[:, 1], [(0, 1), (0, 1)], 32, n_initial=16, random_state=0)
-    >>> len(plot_slices(plan))
-    2
-    """
-    number = _checked_output(plan, output)
-    rows, predicted, ask = plan._quick_surrogate()
-    place = int(np.argmax(np.abs(predicted[:, number] - plan.labels[rows, number])))
-    worst, foretold = int(rows[place]), float(predicted[place, number])
-    told = plan.labels[worst, number]
-    order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
-    panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
-    for ax, column in zip(panels, map(int, order), strict=True):
-        axis = plan.box.axes[column]
-        values = axis.along(_STEPS)
-        X = np.repeat(plan.X[worst][None], len(values), axis=0)
-        X[:, column] = values
-        style = {"marker": "s", "ls": ""} if axis.n_values <= 20 else {"lw": 1.6}
-        tidy(ax).plot(values, ask(X)[:, number], color=CURVE, label="surrogate", **style)
-        x = plan.X[worst, column]
-        ax.plot([x, x], [told, foretold], color=QUIET, lw=1, ls=":")
-        ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
-        ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")
-        span(ax, axis, along="x")
-        ax.set_xlabel(name_of(plan.box.names[column]))
-    panels[0].set_ylabel(name_of(plan.output_names[number]))
-    legend(panels[0])
-    return panels

@@ -16,7 +16,7 @@ import pandas as pd
 
 from steep._validation import FloatArray, IntArray
 from steep.campaign import Campaign
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputTypeError
 from steep.report.page import cell_of, check_text, verdict_of, write_page
 from steep.sampling import Design
 
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 # Results and failed attempts that are listed, the last ones.
 _MOST_ROWS, _MOST_FAILURES = 100, 200
 _LONGEST_TEXT = 4000
-_PICTURES = {
-    "points": "The points over one input, or over the two steepest.",
-    "slices": "A quick surrogate of the results along the steepest inputs, through the result that is predicted "
-    "worst from the others.",
-}
+_POINTS = "The points over one input, or over the two steepest."
 
 
 def design_page(path: str | Path, design: Design, *, title: str | None = None) -> Path:
@@ -67,7 +63,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
         kind="design",
         verdict=verdict_of(f"{n_points:,} points: {design.parts}."),
         figures={"points": f"{n_points:,}", "evaluations in all": f"{design.n_evaluations:,}"},
-        pictures=_pictures(design),
+        pictures=[_picture(design)],
         tables=[_results(design, np.arange(n_points), "point")],
     )
 
@@ -108,7 +104,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         plan = campaign.to_design()
         numbers = {x.tobytes(): row[6] for row, x in zip(runs, _inputs(campaign, runs), strict=True)}
         failed = campaign.journal.points("failed", campaign.box.n_features)
-        pictures = _pictures(plan, failed=failed)
+        pictures = [_picture(plan, failed=failed)]
         tables = [_results(plan, np.array([numbers.get(x.tobytes(), -1) for x in plan.X]), "run")]
     words = ", ".join(f"{n:,} {name}" for name, n in parts.items())
     stored = campaign.journal.path
@@ -145,16 +141,8 @@ def _time_left(campaign: Campaign) -> str:
     return f"About {left} (hours:minutes:seconds) left for {status.n_left:,} runs."
 
 
-def _pictures(plan: Design, **options: Any) -> list[dict[str, str]]:
-    """What can be drawn of a design; too few results leave some pictures out."""
-    found = []
-    for kind, about in _PICTURES.items():
-        try:
-            drawn = plan.plot(kind, **(options if kind == "points" else {}))
-        except InputError:
-            continue
-        found.append({"source": _inline(drawn), "about": about})
-    return found
+def _picture(plan: Design, **options: Any) -> dict[str, str]:
+    return {"source": _inline(plan.plot(**options)), "about": _POINTS}
 
 
 def _inline(drawn: Any) -> str:

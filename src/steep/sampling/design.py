@@ -14,7 +14,6 @@ variance relative to each axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +22,13 @@ import numpy.typing as npt
 
 from steep._function import Function, PassAs
 from steep._html import card, text_of
-from steep._validation import (
-    FloatArray,
-    IntArray,
-    Seed,
-    check_choice,
-    check_count,
-    check_generator,
-    check_points,
-    shown,
-)
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
-from steep.labels import deviations
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.hedge import Hedge
 from steep.sampling.pool import EvenSequence, among
-from steep.sampling.process import fit, input_relevance
+from steep.sampling.process import input_relevance
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
 from steep.sampling.simulator import Simulator
@@ -48,9 +37,6 @@ from steep.sampling.strategies import Strategy, check_strategy, initial_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = ("points", "slices")
-# Results a picture's surrogate is fitted to, at most: the time grows with their cube.
-_MOST_FITTED = 1000
 # Rounds of an adaptive design; more of them gained nothing on the development functions.
 _ROUNDS = 12
 # Domains of whole numbers and categories up to this size are listed point by point.
@@ -146,34 +132,18 @@ class Design:
         n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
         return n_initial, len(self.X) - n_initial - n_placed, n_placed
 
-    def _quick_surrogate(self) -> tuple[IntArray, FloatArray, Callable[[FloatArray], FloatArray]]:
-        """Rows of the results, each predicted from the others; and what predicts other points. For pictures."""
-        n, fewest = len(self.X), 4 * (self.coordinates.shape[1] + 1)
-        if n < fewest:
-            raise InputError(f"there are {n} results; expected at least {fewest} for a surrogate; run more")
-        rows = np.unique(np.linspace(0, n - 1, min(n, _MOST_FITTED)).astype(int))
-        scale = deviations(self.labels)
-        scale = np.where(np.isinf(scale), 1.0, scale)
-        mean, box = self.labels.mean(axis=0), self.box
-        fitted = fit("rough", self.coordinates[rows], (self.labels[rows] - mean) / scale)
-        predicted = self.labels[rows] - scale * fitted.errors
-        return rows, predicted, lambda X: mean + scale * fitted.predict(box.embed(box.unit(X)))
-
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
         return input_relevance(self.box, self.X, self.labels)
 
-    def plot(self, kind: str = "points", **options: Any) -> Any:
-        """Draw the design with matplotlib and return its axes.
+    def plot(self, **options: Any) -> Any:
+        """Draw the points with matplotlib, over one input or over the two steepest, and return the axes.
 
-        ``kind`` is "points" (over one input, or over the two steepest; the default) or "slices" (a quick surrogate
-        along each input, through the result it predicts worst). For the options see
-        :func:`steep.plotting.plot_design` and :func:`steep.plotting.plot_slices`.
+        The options are those of :func:`steep.plotting.plot_design`.
         """
-        from steep import plotting
+        from steep.plotting import plot_design
 
-        check_choice(kind, name="kind", choices=KINDS)
-        return (plotting.plot_design if kind == "points" else plotting.plot_slices)(self, **options)
+        return plot_design(self, **options)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Inputs by name, outputs, which points belong to the start, and which are even."""

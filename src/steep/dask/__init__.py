@@ -35,7 +35,7 @@ def neighbor_variance(
     ----------
     X : Dask array or frame, or path of a .npy file, of shape (n_samples, n_features)
         Samples, all numbers.
-    y : Dask array or series, array in memory, or path of a .npy file
+    y : Dask array or series, or path of a .npy file
         Labels, cut at the same rows as X.
     n_neighbors, include_self, task
         As in :func:`steep.neighbor_variance`.
@@ -111,8 +111,6 @@ def _variation(
 ) -> Joined:
     size = check_count(n_neighbors, name="n_neighbors", minimum=2)
     check_choice(task, name="task", choices=TASKS)
-    if y is None:
-        raise InputError("y is None; expected labels; pass y cut like X")
     points, labels = read_inputs(X, y)
     inferred = task == "auto"
     if inferred:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from steep._validation import is_collection
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.labels import label_array
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,6 @@ class Rows:
 def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows]:
     """Both inputs as rows in chunks."""
     points = _rows(X, "X", two_dimensional=True)
-    if not (is_collection(y) or isinstance(y, str | os.PathLike)):
-        y = _cut_alike(y, points)
     labels = _rows(y, "y", two_dimensional=False, like=points)
     _check_alike(points, labels)
     return points, labels
@@ -89,25 +86,10 @@ def _check_numeric(dtype: Any, name: str) -> None:
         raise InputError(f"{name} has dtype {dtype}; expected real numbers in Dask arrays; encode {name} first")
 
 
-def _cut_alike(y: Any, points: Rows) -> Any:
-    import dask.array as da
-
-    labels = label_array(y, "y")
-    _check_as_many(len(labels), points)
-    if labels.dtype.kind == "O":
-        labels = labels.astype(np.str_)
-    return da.from_array(labels, chunks=(points.lengths, *labels.shape[1:]))
-
-
-def _check_as_many(n_labels: int, points: Rows) -> None:
-    if n_labels != points.bounds[-1]:
-        raise InputError(
-            f"y has {n_labels:,} rows and X has {points.bounds[-1]:,}; expected as many; pass the same rows"
-        )
-
-
 def _check_alike(points: Rows, labels: Rows) -> None:
-    _check_as_many(labels.bounds[-1], points)
+    n_points, n_labels = points.bounds[-1], labels.bounds[-1]
+    if n_labels != n_points:
+        raise InputError(f"y has {n_labels:,} rows and X has {n_points:,}; expected as many; pass the same rows")
     if points.lengths != labels.lengths:
         differs = [one != other for one, other in zip_longest(points.lengths, labels.lengths)]
         at = differs.index(True)

@@ -26,6 +26,6 @@ add(app, "export", export_command, "steep campaign export campaign.db -o results
 add(app, "page", page_command, "steep campaign page campaign.db -o campaign.html --watch")
 add(app, "import", import_command, "steep campaign import campaign.db earlier.csv --outputs y0")
 add(app, "correct", correct_command, "steep campaign correct campaign.db --run 3 --value 0.36")
-add(app, "retry", retry_command, "steep campaign retry campaign.db --where kind=timeout")
-add(app, "forget", forget_command, "steep campaign forget campaign.db --where state=failed")
+add(app, "retry", retry_command, "steep campaign retry campaign.db")
+add(app, "forget", forget_command, "steep campaign forget campaign.db --run 3")
 add(app, "events", events_command, "steep campaign events campaign.db")

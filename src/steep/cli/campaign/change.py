@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,11 +13,7 @@ from steep.cli.campaign.tell import Value, numbers_of, read_results
 from steep.cli.printing import finish, table_of
 from steep.exceptions import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_CHOICE = "Only runs with this value; may be repeated."
-Where = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help=_CHOICE)]
+Runs = Annotated[list[int] | None, typer.Option("--run", help="The number of a run; may be repeated.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the event.")]
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or JSON.", show_default=False)]
 _OUTPUTS = "Columns that are outputs, with commas; others are left out. Default all."
@@ -58,28 +54,21 @@ def correct_command(
     finish({"corrected": run}, [f"run {run} was corrected"], as_json=as_json)
 
 
-def retry_command(store: Store = DEFAULT, where: Where = None, as_json: options.Json = False) -> None:
-    """Have runs that were given up made again, as after a mistake in the simulator was fixed.
-
-    --where chooses by the columns of steep campaign failures -o, as --where kind=timeout.
-    """
+def retry_command(store: Store = DEFAULT, run: Runs = None, as_json: options.Json = False) -> None:
+    """Have runs that were given up made again, all or some, as after a mistake in the simulator was fixed."""
     with open_campaign(store) as campaign:
-        n = campaign.retry_failures(_chosen(where, campaign.failures()) if where else None)
+        n = campaign.retry_failures(run)
     finish({"retried": n}, [f"{n:,} runs are asked again"], as_json=as_json)
 
 
 def forget_command(
-    store: Store = DEFAULT,
-    run: Annotated[list[int] | None, typer.Option("--run", help="The number of a run; may be repeated.")] = None,
-    where: Where = None,
-    reason: Reason = "",
-    as_json: options.Json = False,
+    store: Store = DEFAULT, run: Runs = None, reason: Reason = "", as_json: options.Json = False
 ) -> None:
-    """Leave runs out of results, failures and budget; --where chooses by the columns of steep campaign export."""
-    if bool(run) == bool(where):
-        raise InputError("either runs or a choice of them is needed; pass --run 7, or --where state=failed")
+    """Leave runs out of results, failures and budget; steep campaign export shows their numbers."""
+    if not run:
+        raise InputError("the runs are missing; pass --run 7")
     with open_campaign(store) as campaign:
-        n = campaign.forget(run or _chosen(where or [], campaign.to_dataframe()), reason=reason)
+        n = campaign.forget(run, reason=reason)
     finish({"forgotten": n}, [f"{n:,} runs were forgotten"], as_json=as_json)
 
 
@@ -91,20 +80,3 @@ def events_command(store: Store = DEFAULT, as_json: options.Json = False) -> Non
     rows = zip(frame.kind, frame.run.fillna(0).astype(int).tolist(), frame.detail, strict=True)
     lines = [table_of(["event", "run", "detail"], rows)] if len(frame) else ["nothing was changed"]
     finish({"events": frame.to_dict("records")}, lines, as_json=as_json)
-
-
-def _chosen(texts: list[str], frame: pd.DataFrame) -> list[int]:
-    """Numbers of the runs of a table that have all of these values, given as COLUMN=VALUE."""
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--where {text} is not COLUMN=VALUE; write it as --where state=failed")
-        if name not in frame.columns:
-            raise InputError(f"--where {text} names an unknown column; expected one of {', '.join(frame.columns)}")
-        try:
-            wanted = float(value) if frame[name].dtype.kind in "iuf" else value
-        except ValueError as error:
-            raise InputError(f"--where {text}: column {name} has numbers; expected a number") from error
-        frame = frame[frame[name] == wanted]
-    run = next(name for name in reversed(frame.columns) if name.rstrip("_") == "run")
-    return [int(number) for number in frame[run]]

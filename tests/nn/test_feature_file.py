@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.nn import HeadSearch, Projection, improve, project, retrain_head, split
-from steep.nn.projection import labels_path, note_path
+from steep.nn.projection import _LABELS, _NOTE, beside
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(230, 4, generator=GENERATOR)
@@ -85,10 +85,10 @@ def test_features_in_a_file_are_those_in_memory_and_labels_lie_beside(path, name
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, expected.features)
     np.testing.assert_array_equal(np.load(path), expected.features)
-    np.testing.assert_array_equal(np.load(labels_path(path)), Y)
+    np.testing.assert_array_equal(np.load(beside(path, _LABELS)), Y)
     np.testing.assert_array_equal(found.labels, Y)
     assert {file.name for file in path.parent.iterdir()} == {
-        path.name, labels_path(path).name, note_path(path).name
+        path.name, beside(path, _LABELS).name, beside(path, _NOTE).name
     }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_an_interrupted_pass_leaves_what_was_there(path):
 def test_data_without_labels_have_no_file_of_labels(path):
     found = project(Counting(), X, memmap=path)
     assert found.labels is None
-    assert not labels_path(path).exists()
+    assert not beside(path, _LABELS).exists()
 
 
 def another():
@@ -147,7 +147,7 @@ def test_files_that_project_did_not_write_to_the_end_are_one_clear_error(path):
     path.write_bytes(b"no array")
     with pytest.raises(StorageError, match="cannot be read"):
         Projection.open(path)
-    note_path(path).write_text("[]")
+    beside(path, _NOTE).write_text("[]")
     with pytest.raises(StorageError, match="was not written by project"):
         Projection.open(path)
 

@@ -314,7 +314,6 @@ def rejected(message, **kwargs):
         ("search is a dict; expected a HeadSearch", {"search": {"l2": (1e-2,)}}),
     ],
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore:class 1 absent from validation")
 def test_bad_input_is_refused_in_one_line(message, kwargs):
     rejected(message, **kwargs)
 

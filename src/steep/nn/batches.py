@@ -20,14 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from steep._validation import Seed, check_generator, one_line
+from steep._validation import one_line
 from steep.exceptions import InputError, InputTypeError
 
 Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")
 # Inputs of a batch: 32 MB at most, which leaves room for the activations of usual networks.
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
-_LARGEST_SEED = 2**63  # of torch
 _FORMS = "a tensor, a dict of tensors, (inputs, labels), a Dataset, a DataLoader or a list of dicts"
 
 
@@ -272,20 +271,9 @@ def _refuse_streams(data: Any) -> None:
 # ------------------------------------------------------------------------------- seeds and random states
 
 
-def check_seed(random_state: Seed) -> int:
-    """Return the seed itself, or one drawn from a numpy generator; None draws a fresh one."""
-    if isinstance(random_state, int | np.integer) and 0 <= random_state < _LARGEST_SEED:
-        return int(random_state)
-    return int(check_generator(random_state).integers(2**31))
-
-
 @contextmanager
 def kept_random_state(network: nn.Module | None = None, *, seed: int | None = None) -> Iterator[None]:
-    """Run with torch's, NumPy's and Python's generators seeded, or left as they are, and give all of them back.
-
-    Data sets may draw from any of the three, and a ``DataLoader`` draws a seed for its workers from torch even when it
-    does not shuffle.
-    """
+    """Run with torch's, NumPy's and Python's generators seeded, or left as they are, and give all of them back."""
     devices = {p.device for p in network.parameters() if p.device.type == "cuda"} if network is not None else set()
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global state is what is kept
     with torch.random.fork_rng(devices=list(devices)):

@@ -265,9 +265,8 @@ class HeadCandidate:
 
     def __str__(self) -> str:
         if self.blend is not None:
-            parts, n_more = "; ".join(map(str, self.blend[:_N_NAMED])), len(self.blend) - _N_NAMED
-            more = f"; and {n_more} more" if n_more > 0 else ""
-            return f"the mean of {len(self.blend)} heads: {parts}{more}" + (f"; {self.layer}" if self.layer else "")
+            named = [*map(str, self.blend[:_N_NAMED]), *(["…"] if len(self.blend) > _N_NAMED else [])]
+            return f"the mean of {len(self.blend)} heads: {'; '.join([*named, *([self.layer] if self.layer else [])])}"
         weighted = f"{self.measure or 'classes'} {self.rule or f'ratio {self.weight_ratio:g}'}"
         kinds = {"weighted": weighted, "equal": "equal weights", "original": "the original head"}
         words = [

@@ -10,8 +10,8 @@ head with the best layer behind it, or the mean of some. The same is done among 
 only for a choice among all that is better by a standard error. The original head is left for a choice whose a beats it
 by the evidence of :mod:`steep.evidence`. What is joined is the choice made on all samples; what is reported is the gain
 of a (:meth:`steep.evidence.Evidence.stated`). The original head is also kept if the samples cannot tell: the interval
-is wider than the range of the score, or the gain rests on n samples where equal heads would often differ by as many. If
-n speak for the new head and none against it, equal heads show that, or the opposite, with probability 2^(1 − n).
+is wider than the range of the score, or the gain rests on so few samples n that equal heads would often differ by as
+many, which they do with probability 2^(1 − n).
 
 The mean of two heads lies between one that follows a shortcut and one that turned against it: it is tried for the
 accuracies of groups and classes. For scores that hang on few samples, such as F1 of a rare class, it is the mean of the
@@ -67,11 +67,9 @@ _TEMPERATURES = (0.5, 0.63, 0.8, 1.25, 1.6, 2.0, 2.5, 3.2)
 class Choice:
     """The head chosen (its number, 0 for the original one), and the evidence for it.
 
-    ``gain`` over the original head is measured on samples the choice was not made by; ``retraining`` is the part of it
-    that equal weights have too; ``rows`` are the gains of the best head of each row of the table on the samples it was
-    chosen by; ``doubt`` is why the samples cannot tell. ``is_beaten`` says whether any head, or mean of two, scores
-    higher than the original one on all samples. ``outputs`` are those of the choice for each sample, by the head chosen
-    without its fold.
+    ``gain`` is of samples the choice was not made by; ``retraining`` is the part of it that equal weights have too;
+    ``rows`` are the gains of the best heads of each row of the table. ``is_beaten`` says whether any head is better on
+    all samples. ``outputs`` are those of the choice for each sample, by the head chosen without its fold.
     """
 
     chosen: int
@@ -318,10 +316,7 @@ def _turned(fitted: FittedHead, task: HeadTask) -> FittedHead:
 
 
 class _Judge:
-    """Weighs rows of answers against each other, by pairs or by resamples as the score requires.
-
-    The first row is the original head, the second and third are the crossed choices among equal-weight heads and all.
-    """
+    """Weighs answers: of the original head, of the crossed choices among equal weights and all, and of others."""
 
     def __init__(self, score: MeanScore, answers: Array, generator: np.random.Generator) -> None:
         self.score, self.answers, self.generator = score, answers, generator

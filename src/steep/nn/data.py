@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray
+from steep._validation import FloatArray, shown
 from steep.exceptions import InputError, warn_user
 from steep.nn.batches import label_array
 from steep.nn.heads import HeadSamples, HeadTask, TaskName, find_task
@@ -26,8 +26,6 @@ _N_DIRECTIONS = 8
 _BLOCK = 2**12
 # Rows that occur twice within one part anyway, as in discrete data, explain up to this many times as many shared rows.
 _NATURAL = 2.0
-# Classes that are named; of more the number is given.
-_N_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class HeadData:
         if extra is not None:
             _check_shared("reweighting", extra, "validation", held_out)
             _check_shared("reweighting", extra, "train", samples)
-        warn_of_absent_classes(kind, samples, held_out)
+        warn_of_absent_classes(kind, samples)
         return cls(kind, samples, held_out, extra)
 
 
@@ -118,21 +116,11 @@ def _are_same(ones: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray(np.linalg.norm(ones - others, axis=1) <= _SAME * np.linalg.norm(ones, axis=1))
 
 
-def warn_of_absent_classes(task: HeadTask, train: HeadSamples, validation: HeadSamples | None = None) -> None:
-    """Warn of classes of the head that no training sample has, and of those that no validation sample has."""
-    if task.name == "regression":
-        return
-    counts = task.class_counts(train.targets)
-    held_out = counts if validation is None else task.class_counts(validation.targets)
-    nouns = ("label", "labels") if task.name == "multilabel" else ("class", "classes")
-    for absent, words in (
-        (counts == 0, "absent from train: a re-trained head will not predict what it has not seen; add samples"),
-        (
-            (counts > 0) & (held_out == 0),
-            "absent from validation: what a new head gains or loses there is not measured; add samples to it",
-        ),
-    ):
-        numbers = np.flatnonzero(absent)
-        if len(numbers):
-            named, more = ", ".join(map(str, numbers[:_N_NAMED])), len(numbers) - _N_NAMED
-            warn_user(f"{nouns[len(numbers) > 1]} {named}{f' and {more} more' if more > 0 else ''} {words}")
+def warn_of_absent_classes(task: HeadTask, train: HeadSamples) -> None:
+    """Warn of classes of the head that no training sample has."""
+    absent = [] if task.name == "regression" else np.flatnonzero(task.class_counts(train.targets) == 0).tolist()
+    if absent:
+        warn_user(
+            f"no training sample has class {shown(absent)}: a re-trained head will not predict what it has not seen; "
+            "add samples"
+        )

@@ -310,9 +310,8 @@ def fit_head(
 class HeadGrid:
     """The heads of the same samples: for every λ one for each of ``weights``, the first of which the others resemble.
 
-    The ``original`` head says whether there is a bias; ``anchored`` heads are held near it. λ
-    may be asked for in several rounds: each starts from the nearest λ solved, the first from the original head. Ridge
-    heads are solved for all ``reachable`` λ together, which is cheap once the features are decomposed.
+    The ``original`` head says whether there is a bias; ``anchored`` heads are held near it. Each round starts from the
+    nearest λ solved. Ridge heads are solved for all ``reachable`` λ together, once the features are decomposed.
     """
 
     def __init__(

@@ -17,9 +17,9 @@ from torch import nn
 
 from steep._files import write_whole
 from steep._suspects import Suspects, suspects
-from steep._validation import FloatArray, one_line
+from steep._validation import FloatArray
 from steep.evidence import NO_GAIN, Score, Verdict
-from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.exceptions import InputError, InputTypeError
 from steep.metrics import Interval, paired_interval
 from steep.nn.candidates import HeadCandidate, HeadTraining, ScoredHeads, best_of_rows
 from steep.nn.choose import Choice
@@ -123,12 +123,8 @@ class Improvement:
             for name, row in self.table.to_dict("index").items()
             if name != "original"
         }
-        title = self.score.title.removeprefix("the ")
-        if self.score.unit:
-            title = f"points of {title}"
-        elif self.score.is_error:
-            title = f"{title} lowered by"
-        label = f"gain over the original head: {title}"
+        what = "points of " if self.score.unit else "lower " if self.score.is_error else ""
+        label = f"gain over the original head: {what}{self.score.title.removeprefix('the ')}"
         return plot_gains(gains, chosen="chosen", label=label, factor=self.score.factor, ax=ax)
 
     def _repr_html_(self) -> str:
@@ -182,11 +178,6 @@ class Improvement:
         about = {"verdict": str(self.verdict), "chosen": json.dumps(asdict(self.chosen))}
         try:
             write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=about))
-        except OSError as error:
-            raise StorageError(
-                f"{str(path)!r} cannot be written ({one_line(error)}); expected a file in an existing folder that may "
-                "be written to"
-            ) from error
         except TypeError as error:
             raise InputTypeError(f"path is a {type(path).__name__}; expected a str or a Path") from error
 

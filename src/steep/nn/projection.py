@@ -30,6 +30,7 @@ IGNORED = -100
 Batches = Iterator[tuple[FloatArray, Array | None]]
 
 _FORMAT = 1
+_LABELS, _NOTE = ".labels.npy", ".npy.json"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Projection:
         """
         file = _check_path(path)
         note = _read_note(file)
-        labels = _mapped(labels_path(file), note["n_rows"]) if note["labels"] else None
+        labels = _mapped(beside(file, _LABELS), note["n_rows"]) if note["labels"] else None
         return cls(_mapped(file, note["n_rows"]), labels, note["head"], note["network"])
 
     def split(self, network: nn.Module | Split) -> Split:
@@ -289,21 +290,16 @@ def write_features(path: str | Path, batches: Batches, *, network: str, head: st
             file.write(_header(first, n_rows))
         target.unlink(missing_ok=True)
         if (known := _joined(labels)) is not None:
-            write_whole(labels_path(target), lambda part: np.save(part, known))
+            write_whole(beside(target, _LABELS), lambda part: np.save(part, known))
         note = {"format": _FORMAT, "network": network, "head": head, "n_rows": n_rows, "labels": bool(labels)}
-        write_whole(note_path(target), lambda part: part.write_text(json.dumps(note, indent=1) + "\n"))
+        write_whole(beside(target, _NOTE), lambda part: part.write_text(json.dumps(note, indent=1) + "\n"))
 
     write_whole(target, write)
 
 
-def labels_path(path: Path) -> Path:
-    """Path of the labels of a feature file."""
-    return path.with_name(f"{path.stem}.labels.npy")
-
-
-def note_path(path: Path) -> Path:
-    """The file that names the network of a feature file."""
-    return path.with_name(f"{path.name}.json")
+def beside(path: Path, ending: str) -> Path:
+    """What is next to a feature file: its labels, or the note that names its network."""
+    return path.with_name(path.stem + ending)
 
 
 def _header(first: Array, n_rows: int) -> bytes:
@@ -327,7 +323,7 @@ def _check_path(path: Any) -> Path:
 
 
 def _read_note(path: Path) -> dict[str, Any]:
-    note = note_path(path)
+    note = beside(path, _NOTE)
     try:
         found = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -22,9 +22,9 @@ import torch
 from torch import nn
 
 from steep._blas import few_threads
-from steep._validation import IntArray, Seed, check_jobs, check_real, shown
+from steep._validation import IntArray, Seed, check_generator, check_jobs, check_real, shown
 from steep.exceptions import FunctionError, InputError
-from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move
+from steep.nn.batches import iterate_batches, kept_random_state, label_array, move
 from steep.nn.candidates import Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
@@ -181,7 +181,9 @@ def improve(
     >>> bool(result.table.loc["chosen", "gain"] > 0.2)
     True
     """
-    wanted, seed = check_scoring(scoring), check_seed(random_state)
+    wanted = check_scoring(scoring)
+    generator = check_generator(random_state)
+    seed = int(random_state if isinstance(random_state, int | np.integer) else generator.integers(2**31))
     grid = Grid.of(search, has_classes=True)
     check_jobs(n_jobs)
     parts = cut(network, train)
@@ -233,11 +235,7 @@ def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:
 
 
 def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, data: Any) -> float:
-    """The deciding score of the joined network, run on the data that its head was scored on; larger is better.
-
-    Candidates are scored by W z + b on stored features. What counts is the network a user gets: if its outputs are not
-    those of its head, its figures would be those of another network, and an error is raised in place of a verdict.
-    """
+    """The deciding score of the joined network, run once more; an error if its outputs are not those of its head."""
     head, task, known = found.heads[chosen].head, found.task, found.held_out
     whole = replace(parts, network=joined)
     batches: list[tuple[Array, Array]] = []

@@ -214,11 +214,9 @@ def test_integers_taken_as_numbers_are_asked_about():
 def test_integers_that_floats_cannot_hold_are_rejected_as_numbers():
     large = 2**53 + np.arange(400)
     for y in (large, large.astype(np.uint64), pd.Series(large), large.astype(object)):
-        with pytest.raises(InputError, match=r"y holds 9007199254740993, and .* lose digits"):
+        with pytest.raises(InputError, match=r"y reaches \d+, and .* lose digits"):
             check_labels(y, n_samples=400, task="regression")
         assert len(check_labels(y, n_samples=400, task="classification").classes) == 400
-    even = 2**53 + 2 * WHOLE[:3]  # above 2**53 floats hold every other integer
-    np.testing.assert_array_equal(check_labels(even, n_samples=3, task="regression").array[:, 0], even)
 
 
 @pytest.mark.parametrize("dtype", ["uint64", "UInt64"])

@@ -64,7 +64,7 @@ def test_scorers_are_found_by_name_and_worst_cases_are_errors():
         (lambda: mean_interval([[1.0], [1.0, 2.0]]), "scores is not numeric"),
         (lambda: resolve_scorers(Ridge(), "goodness"), "scoring='goodness' is unknown"),
         (lambda: mean_interval([1.0]), "scores has 1 value; expected at least 2 repeats"),
-        (lambda: paired_interval([1, 2], [1, 2, 3]), "baseline has 2 scores and new 3"),
+        (lambda: paired_interval([1, 2], [1, 2, 3]), r"new has shape \(3,\); expected \(2,\)"),
     ],
 )
 def test_bad_input_is_refused(call, message):

@@ -39,15 +39,10 @@ def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> F
 
 def output_rows(values: FloatArray, n_points: int) -> FloatArray:
     """What a function of all points returned, as ``(n_points, n_outputs)``."""
-    if values.ndim not in (1, 2) or values.shape[0] != n_points:
+    if values.ndim not in (1, 2) or values.shape[0] != n_points or not values.size:
         raise FunctionError(
-            f"function returned shape {values.shape} for {n_points} points; expected ({n_points},) or "
-            f"({n_points}, n_outputs); to be called once per point use pass_as='point' or vectorized=False"
-        )
-    if values.size == 0:
-        raise FunctionError(
-            f"function returned no outputs (shape {values.shape}); expected at least one output per point; return "
-            "a number or an array"
+            f"function returned shape {values.shape} for {n_points} points; expected ({n_points},) or ({n_points}, "
+            "n_outputs), at least one; to be called once per point use pass_as='point' or vectorized=False"
         )
     return values.reshape(n_points, -1)
 
@@ -113,15 +108,9 @@ def check_signature(function: Callable[..., Any], style: str, names: tuple[str, 
     except TypeError as error:
         given = ", ".join(f"{name}=…" for name in names) if style == "keywords" else f"one {style}"
         raise InputError(
-            f"function takes {_shown_signature(signature)} and is given {given} ({error}); rename its arguments or the "
+            f"function takes {signature} and is given {given} ({error}); rename its arguments or the "
             "inputs of the bounds, or choose pass_as= 'keywords', 'array' or 'mapping'"
         ) from error
-
-
-def _shown_signature(signature: inspect.Signature) -> str:
-    bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
-    text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-    return text if len(text) <= 80 else f"{text[:60]}…"
 
 
 def function_values(raw: Any, name: str) -> FloatArray:

@@ -169,7 +169,7 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
         if missing.any():
             raise _missing(name, missing)
     try:
-        array = _pandas_array(y) if is_pandas else np.asarray(y)
+        array = np.asarray(y)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} is not an array ({one_line(error)}); expected rows of one length") from error
     if np.iscomplexobj(array):
@@ -179,16 +179,6 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind in "OmM" and (missing := np.asarray(pd.isna(array))).any():
         raise _missing(name, missing)
     return _plain_numbers(array) if array.dtype.kind == "O" else array
-
-
-def _pandas_array(y: Any) -> npt.NDArray[Any]:
-    """Pandas labels as NumPy holds them; its nullable dtypes would become objects otherwise."""
-    kinds = {dtype.kind for dtype in ([y.dtype] if isinstance(y, pd.Series) else y.dtypes)}
-    if kinds == {"i", "u"}:  # both at once fit neither: as objects first
-        return np.asarray(y.to_numpy(dtype=object))
-    types = (("b", bool), ("bi", np.int64), ("bu", np.uint64), ("biuf", np.float64))
-    fitting = next((dtype for allowed, dtype in types if kinds and kinds <= set(allowed)), None)
-    return np.asarray(y if fitting is None else y.to_numpy(dtype=fitting))
 
 
 def _plain_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -215,7 +205,11 @@ def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
 
 
 def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64]:
-    _refuse_lost_digits(array, name)
+    if array.dtype.kind in "iu" and max(largest := int(array.max()), -int(array.min())) > 2**53:
+        raise InputError(
+            f"{name} reaches {largest}, and integers above 2^53 lose digits as floating-point numbers; expected "
+            "smaller ones; subtract an offset, or pass task='classification' if they are classes"
+        )
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -239,18 +233,6 @@ def refuse_tiny(labels: Labels) -> None:
             f"y reaches {largest:.2g}; expected numbers from {SMALLEST_NUMBER:g} on, because squares of smaller ones "
             "vanish; multiply them"
         )
-
-
-def _refuse_lost_digits(array: npt.NDArray[Any], name: str) -> None:
-    """Reject integers that no float64 is equal to."""
-    if array.dtype.kind not in "iu" or not array.size or max(int(array.max()), -int(array.min())) <= 2**53:
-        return
-    for value in np.unique(array).tolist():
-        if int(float(value)) != value:
-            raise InputError(
-                f"{name} holds {value}, and integers above 2^53 lose digits as floating-point numbers; expected "
-                "smaller ones; subtract an offset, or pass task='classification' if they are classes"
-            )
 
 
 def _class_codes(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:

@@ -47,7 +47,7 @@ def test_reflection_changes_nothing_far_from_the_faces():
         (lambda X: X[:, 0] * 1e200, {"epsilon": 1.0}, FunctionError, "variation is too large for a float at 2 of 2"),
         (lambda X: X[:, 0] * 1j, {}, FunctionError, "not an array of numbers"),
         (lambda X: np.ma.masked_less(X[:, 0], 9), {}, FunctionError, "NaN or infinity"),
-        (lambda X: np.ones((len(X), 0)), {}, FunctionError, "returned no outputs"),
+        (lambda X: np.ones((len(X), 0)), {}, FunctionError, r"returned shape \(\d+, 0\)"),
         (square, {"n_draws": 2**61}, InputError, "random numbers"),
         (square, {"n_draws": 1}, InputError, "n_draws=1 is too small"),
         (square, {"bounds": [(0, 1)] * 3}, InputError, "X has 2 columns, expected 3"),

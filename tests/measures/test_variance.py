@@ -159,7 +159,7 @@ def test_centring_on_the_point_adds_the_squared_curvature():
         (X, LABELS["regression"], {"neighbors": np.full((60, 20), 60)}, InputError, "points at sample 60 of 60"),
         (X, LABELS["regression"], {"neighbors": np.ones((60, 20))}, InputTypeError, "neighbors has dtype float64"),
         (X + 1j, LABELS["regression"], {}, InputError, "X is complex"),
-        (X[:0], LABELS["regression"][:0], {}, InputError, r"X has 0 samples \(shape=\(0, 3\)\)"),
+        (X[:0], LABELS["regression"][:0], {}, InputError, r"X has 0 sample\(s\) \(shape=\(0, 3\)\)"),
     ],
 )
 def test_bad_input_says_what_was_got_and_what_to_do(points, labels, kwargs, error, message):

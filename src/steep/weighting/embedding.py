@@ -118,15 +118,11 @@ class Space:
                 raise InputError(
                     f"{_name(self.transform)} fails on X ({one_line(error)}), so no neighbours can be found; {_HELP}"
                 ) from error
-        try:
-            found = str(count_samples(result))
-        except TypeError:  # a number has no samples
-            found = f"a {type(result).__name__}"
-        if found != str(count_samples(X)):
-            raise InputError(
-                f"{_name(self.transform)} turns {count_samples(X)} samples into {found}; "
-                f"expected one row per sample; {_HELP}"
-            )
+        n_samples = count_samples(X)
+        shape = getattr(result, "shape", ()) or (len(result) if hasattr(result, "__len__") else 0,)
+        if shape[0] != n_samples:
+            name = _name(self.transform)
+            raise InputError(f"{name} turns {n_samples} samples into {shape[0]}; expected one row per sample; {_HELP}")
         if issparse(result) and result.shape[0] * result.shape[1] > _MOST_DENSE:
             raise InputTypeError(
                 f"the preprocessing returns a sparse matrix of shape {result.shape}, too large to make dense; {_HELP}, "
@@ -238,11 +234,7 @@ def _numbers(name: str, column: pd.Series, kind: str, missing: npt.NDArray[np.bo
 
 def _categories(column: pd.Series, missing: npt.NDArray[np.bool_]) -> FloatArray:
     """One column a category, 1/√2 where it is met, so that two different ones are 1 apart."""
-    try:
-        codes, _ = pd.factorize(column)
-    except TypeError:  # cells that cannot be hashed are distinguished by what they look like
-        codes, _ = pd.factorize(column.map(repr))
-    codes = codes.copy()
+    codes = pd.factorize(column)[0].copy()
     counts = np.bincount(codes[~missing], minlength=1)
     codes[missing] = counts.argmax()
     if len(counts) > _MOST_CATEGORIES:

@@ -38,6 +38,7 @@ def test_floats_are_kept_without_a_copy(kind):
         (pd.DataFrame({"when": pd.to_datetime(["2020-01-01", None])}), "X is not numeric"),
         ([[datetime.date(2020, 1, 1)]], "X is not numeric"),
         (np.ma.masked_array(GOOD, mask=[[0, 1], [0, 0]]), "X is masked at 1 of 4 entries; expected a value everywhere"),
+        ([[1.0, np.ma.masked]], "X is masked at 1 of 1 entries"),
         ([[10**400]], "X is not numeric .*too large"),
         (pd.DataFrame({"a": pd.array([1.0, None], dtype="Float64")}), r"X contains NaN, first at \[1, 0\]"),
         ([[1j]], "X is complex"),

@@ -207,9 +207,11 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         ) from error
 
 
-def refuse_masked(values: Any, name: str) -> None:
-    """Reject arrays with masked entries."""
-    if np.ma.is_masked(values):
+def refuse_masked(values: Any, name: str, depth: int = 3) -> None:
+    """Reject arrays with masked entries, also in lists of them."""
+    for entry in values if depth and isinstance(values, list | tuple) else ():
+        refuse_masked(entry, name, depth - 1)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         n_masked = int(np.ma.getmaskarray(values).sum())
         raise InputError(
             f"{name} is masked at {n_masked} of {values.size} entries; expected a value everywhere; fill them or drop "

@@ -223,20 +223,12 @@ class Box:
             raise InputTypeError(f"rows is a {type(rows).__name__}; expected a list of mappings from name to value")
         pairs = list(zip(self.names, self.axes, strict=True))
         for i, row in enumerate(rows):
-            self._check_names(i, row)
+            if not isinstance(row, Mapping):
+                raise InputTypeError(f"row {i} is a {type(row).__name__}; expected a mapping from name to value")
+            if {*row} != {*self.names}:
+                raise InputError(f"row {i} names {shown(list(row))}; expected the inputs {shown(list(self.names))}")
         coded = [[axis.code(name, row[name]) for name, axis in pairs] for row in rows]
         return np.array(coded, dtype=np.float64).reshape(len(rows), self.n_features)
-
-    def _check_names(self, i: int, row: Any) -> None:
-        if not isinstance(row, Mapping):
-            raise InputTypeError(f"row {i} is a {type(row).__name__}; expected a mapping from name to value")
-        missing = [name for name in self.names if name not in row]
-        unknown = [name for name in row if name not in self.names]
-        if missing or unknown:
-            lacks = " and ".join(
-                f"{verb} {shown(names)}" for verb, names in (("lacks", missing), ("has unknown", unknown)) if names
-            )
-            raise InputError(f"row {i} {lacks}; expected the inputs {shown(list(self.names))}")
 
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw points from U(S)."""

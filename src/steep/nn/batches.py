@@ -31,11 +31,7 @@ _FORMS = "a tensor, a dict of tensors, (inputs, labels), a Dataset, a DataLoader
 
 
 def iterate_batches(data: Any, batch_size: int | None = None, *, streams: bool = False) -> Generator[Batch, None, None]:
-    """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
-
-    The inputs are copies: a network that works in place does not reach the caller's data.
-    Data of unknown length are read where ``streams`` is True.
-    """
+    """Yield copies of inputs, and labels or None, in the order of the data set, whether or not a loader shuffles it."""
     if isinstance(data, IterableDataset) and streams:
         raise InputTypeError(
             f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "

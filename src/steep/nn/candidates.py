@@ -296,10 +296,7 @@ ORIGINAL = HeadCandidate("original")
 
 @dataclass(frozen=True)
 class FittedHead:
-    """A candidate, its head, its weights, and what each score keeps of its answers.
-
-    A head that was fitted to the validation data has others in ``without``: fitted without one or two of the folds.
-    """
+    """A candidate, what each score keeps of its answers, and the heads fitted ``without`` one or two of the folds."""
 
     candidate: HeadCandidate
     head: Head
@@ -334,15 +331,7 @@ class HeadTraining:
         is_reweighting: bool = False, groups: IntArray | None = None,
     ) -> HeadTraining:  # fmt: skip
         """Search the neighbours once, for every measure and every k."""
-        neighbors = None
-        if grid.sizes:
-            wanted = max(grid.sizes)
-            if len(samples) < wanted:
-                raise InputError(
-                    f"n_neighbors={wanted} needs at least {wanted} samples, got {len(samples)}; lower n_neighbors or "
-                    "pass more data"
-                )
-            neighbors = search_neighbors(samples.features, wanted, n_jobs)
+        neighbors = search_neighbors(samples.features, max(grid.sizes), n_jobs) if grid.sizes else None
         middle = float(sorted(grid.l2)[len(grid.l2) // 2])
         space = FeatureSpace(samples, task, original, neighbors, middle)
         known = [] if groups is None else [HeadWeighting(ByGroup(), groups)]
@@ -472,10 +461,7 @@ def _crossed_heads(
 
 
 def best_of_rows(heads: Sequence[FittedHead]) -> dict[str, int]:
-    """The best head of each row of the table, in the order of the rows; ties go to the stronger λ.
-
-    A mean of two heads, or a head with a layer behind it, is in the row "chosen" only.
-    """
+    """The best head of each row of the table but "chosen", in the order of the rows; ties go to the stronger λ."""
     best: dict[str, int] = {}
     alone = [i for i, fitted in enumerate(heads) if fitted.candidate.blend is None and fitted.candidate.layer is None]
     for number in sorted(alone, key=lambda i: (-heads[i].values[0], -(heads[i].candidate.l2 or 0.0))):

@@ -155,11 +155,7 @@ class Pick(NamedTuple):
 
 
 class _Picker:
-    """Picks the best head, with a layer behind it or averaged with others, by the samples of each part.
-
-    Part 0 is all samples, part f all but those of fold f − 1. Answers are ``(n_heads, n_samples)``; those of heads that
-    were fitted to the samples differ from part to part.
-    """
+    """Picks the best head by the samples of each part: part 0 is all samples, part f all but those of fold f − 1."""
 
     def __init__(self, found: ScoredHeads, *, blends: bool, layers: Layers | None) -> None:
         self.found, self.score, self.layers = found, found.scores[0], layers

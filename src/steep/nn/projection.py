@@ -267,12 +267,7 @@ def _features(parts: Split, inputs: Any) -> FloatArray:
 
 
 def write_features(path: str | Path, batches: Batches, *, network: str, head: str) -> None:
-    """Write the features and labels of one pass, of which only the labels are held; see :func:`write_whole`.
-
-    features.npy           the features, one row per sample
-    features.labels.npy    the labels that came with the data, row by row
-    features.npy.json      which network and head the features belong to
-    """
+    """Write the features of one pass, next to them the labels, which are held, and the note that names the network."""
     target, labels = _check_path(path), list[Array]()
 
     def write(temporary: Path) -> None:

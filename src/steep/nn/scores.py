@@ -271,13 +271,8 @@ class DecisionScore(MeanScore):
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last."""
-        right = kept == self.classes
-        return int(np.count_nonzero(right & (original != self.classes)))
-
-    @property
-    def classes(self) -> IntArray:
-        """The class of each sample."""
-        return classes_of(self.targets)
+        classes = classes_of(self.targets)
+        return int(np.count_nonzero((kept == classes) & (original != classes)))
 
     @property
     def _n_classes(self) -> int:
@@ -285,17 +280,17 @@ class DecisionScore(MeanScore):
 
     def values(self, kept: Array) -> FloatArray:
         """Score of every head."""
-        n, first = self._n_classes, self.classes * self._n_classes
+        n, first = self._n_classes, classes_of(self.targets) * self._n_classes
         tables = np.stack([np.bincount(first + np.maximum(row, 0), minlength=n * n) for row in kept])
         found = self.of_table(tables.reshape(-1, n, n).astype(np.float64))
         return np.where((kept < 0).any(axis=1), -np.inf, found)
 
     def resamples(self, kept: Array, generator: np.random.Generator) -> FloatArray:
         """Scores on samples drawn within each class, ``(n_heads, n_draws)``."""
-        n = self._n_classes
+        n, classes = self._n_classes, classes_of(self.targets)
         tables = np.zeros((len(kept), _N_DRAWS, n, n), dtype=np.float32)
-        for label in np.unique(self.classes):
-            rows = np.flatnonzero(self.classes == label)
+        for label in np.unique(classes):
+            rows = np.flatnonzero(classes == label)
             counts = generator.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=_N_DRAWS)
             counts = counts.astype(np.float32)
             for number, own in enumerate(kept[:, rows]):
@@ -408,10 +403,7 @@ def make_scores(
     groups: IntArray | None,
     contradicted: Callable[[], npt.NDArray[np.bool_]],
 ) -> list[MeanScore]:
-    """The scores on samples with these targets and groups, the deciding one first.
-
-    ``contradicted`` says whether most of a sample's nearest training samples have another label; called if needed.
-    """
+    """The scores on samples with these targets and groups, the deciding one first."""
 
     def made(name: str, scorer: Scorer | None) -> MeanScore:
         if scorer is not None:

@@ -7,10 +7,8 @@
     Doubted(γ)           w ∝ exp(γ (1 − p_y)) / n_y, p_y the probability that the original head gives to the class of
                          the sample and n_y the size of that class: the weights of AFR (Qiu et al. 2023)
 
-A network that fails a group puts its samples among those of another class: the pseudo-groups are an image of unnamed
-groups. On the data a network was trained on, only some samples of the group are still contradicted, and these stand for
-all of it: hence the larger shares. A pseudo-group of very few samples stays with its class, because one or two wrong
-labels would dominate it.
+A network that fails a group puts its samples among those of another class: pseudo-groups are an image of such groups.
+One of very few samples stays with its class, because one or two wrong labels would dominate it.
 """
 
 from __future__ import annotations
@@ -185,10 +183,7 @@ def apply_rules(
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Samples among their neighbours, searched once for every measure and every k.
-
-    ``l2`` is the penalty of the equal-weight heads that predict samples they have not seen.
-    """
+    """Samples among their neighbours; ``l2`` is the penalty of heads that predict samples they have not seen."""
 
     samples: HeadSamples
     task: HeadTask
@@ -197,11 +192,7 @@ class FeatureSpace:
     l2: float
 
     def variations(self, measures: Sequence[Measure], sizes: Sequence[int]) -> Variations:
-        """Variation around every sample, keyed by the measure's name and k.
-
-        A measure of predictions is given those of equal-weight heads that have not seen the sample, one of a trained
-        model those of the original head.
-        """
+        """Variation around every sample, keyed by the measure's name and k; predictions are of unseen samples."""
         if self.neighbors is None or not measures:
             return {}
         samples, labels = self.samples, self.task.as_labels(self.samples.targets)

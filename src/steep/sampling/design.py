@@ -28,7 +28,7 @@ from steep.exceptions import InputError
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.hedge import Hedge
 from steep.sampling.pool import EvenSequence, among
-from steep.sampling.process import input_relevance
+from steep.sampling.process import axis_relevance
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
 from steep.sampling.simulator import Simulator
@@ -134,7 +134,10 @@ class Design:
 
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
-        return input_relevance(self.box, self.X, self.labels)
+        unit = self.box.unit(self.X)
+        widths = [axis.embed(unit[:1, i]).shape[1] for i, axis in enumerate(self.box.axes)]
+        starts = np.cumsum([0, *widths[:-1]])  # a category matters as much as its most relevant value
+        return np.asarray(np.maximum.reduceat(axis_relevance(self.coordinates, self.labels), starts))
 
     def plot(self, **options: Any) -> Any:
         """Draw the points with matplotlib, over one input or over the two steepest, and return the axes.

@@ -23,7 +23,6 @@ from scipy.optimize import minimize
 
 from steep._blas import few_threads, one_blas_thread
 from steep._validation import FloatArray, IntArray
-from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
 from steep.sampling.strategies import MANY_INPUTS
@@ -245,11 +244,3 @@ def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
         return np.ones(n_coordinates)
     scale = np.maximum(rms, _LEAST * rms.max())
     return np.asarray(scale / np.exp(np.log(scale).mean()))
-
-
-def input_relevance(box: Box, X: FloatArray, labels: FloatArray) -> FloatArray:
-    """How much each input matters: :func:`axis_relevance`, a category as much as its most relevant value."""
-    unit = box.unit(X)
-    widths = [axis.embed(unit[:1, i]).shape[1] for i, axis in enumerate(box.axes)]
-    starts = np.cumsum([0, *widths[:-1]])
-    return np.asarray(np.maximum.reduceat(axis_relevance(box.embed(unit), labels), starts))

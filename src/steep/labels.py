@@ -3,10 +3,8 @@
 Variance needs numbers, and the index of a class is not one: class 9 is not nine times class 1. So a
 class stands for its one-hot column and variance is summed over columns. Labels are kept as one of
 
-* ``codes``, ``(n_samples,)`` integers: one class per sample. The one-hot matrix they stand for is
-  never built, because the variance of one-hot columns follows from counts alone;
-* ``values``, ``(n_samples, n_outputs)`` floats: regression, several outputs, or indicator columns of
-  multi-label data.
+* ``codes``, ``(n_samples,)`` integers: one class per sample; variances follow from counts, without the one-hot matrix;
+* ``values``, ``(n_samples, n_outputs)`` floats: regression, several outputs, or indicator columns of multi-label data.
 
 One rule says which of the two labels are, :func:`infer_task`: floats are numbers; so are integers of more than 20
 different values, unless they are exactly the codes 0 to C − 1 or 1 to C of C classes with ten samples or more each on

@@ -108,10 +108,7 @@ class Measuring:
 def warn_flat(variation: FloatArray) -> None:
     """Warn where there is nothing to follow."""
     if len(variation) and not variation.any():
-        warn_user(
-            "variation is zero at every point, so there is nothing to follow: drawing uniformly; measure at more "
-            "points or raise epsilon"
-        )
+        warn_user("variation is zero at every point: drawing uniformly; measure at more points or raise epsilon")
 
 
 def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | None = None) -> FloatArray:

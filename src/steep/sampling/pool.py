@@ -17,8 +17,7 @@ With q = d, w δ^d is the mass of the ball around c that holds no point yet: tak
 fills the density evenly instead of drawing from it.
 
 No draw takes a candidate twice. :func:`steep.sampling.process.fill_doubt` uses the deviation of a Gaussian process in
-place of the distance: between two runs it is small where the function is smooth along the line between them, and it is
-largest at faces and corners, beyond the last run, where surrogates err most.
+place of the distance: it is largest at faces and corners, where surrogates err most.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_model
 
 import steep.nn
 from steep.cli import main
@@ -68,6 +68,17 @@ def test_people_read_the_verdict(arrays, capsys):
     assert "better.safetensors: the network with the chosen head" in out
 
 
+def test_weights_are_loaded_first(here):
+    network = load_network("model:network", None)
+    with torch.no_grad():
+        network[0].weight.fill_(0.25)
+    save_model(network, here / "trained.safetensors")
+    assert (load_network("model:network", here / "trained.safetensors")[0].weight == 0.25).all()
+    save_model(torch.nn.Linear(3, 3), here / "other.safetensors")
+    with pytest.raises(SteepError, match=r"--weights .*other\.safetensors does not fit model:network"):
+        load_network("model:network", here / "other.safetensors")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -76,6 +87,7 @@ def test_people_read_the_verdict(arrays, capsys):
         (["--train", "train.npz", "--validation", "t.parquet"], "--validation t.parquet is not an .npz file"),
         (["--train", "t.pt"], "--train t.pt is not an .npz file"),
         (["--train", "damaged.npz"], "damaged.npz cannot be read"),
+        (["--train", "train.npz", "--weights", "t.pt"], "--weights t.pt does not fit model:network"),
         (["--train", "names.npz"], "names.npz holds a, b; expected X and y"),
         (["--train", "objects.npz"], "objects.npz cannot be read"),
         (["--train", "one.npy"], "--train one.npy is not an .npz file"),
@@ -109,7 +121,7 @@ def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
 def test_what_is_no_network_is_refused(here, name):
     (here / "odd.py").write_text("import numpy as np\nX = np.ones(3)\nnumber = lambda: 3\ndef taking(width): ...\n")
     with pytest.raises(SteepError, match="expected a"):
-        load_network(f"odd:{name}")
+        load_network(f"odd:{name}", None)
 
 
 def test_arrays_go_by_several_names(here):

@@ -26,6 +26,7 @@ _SCORES = (
 )
 _GROUPS = "Array of the validation NPZ that holds the group of each sample."
 _TASKS = "What the head is for: auto, multiclass, binary, multilabel or regression."
+_LOADED = "State_dict to load into the network first, as .safetensors."
 
 
 def improve_command(
@@ -37,6 +38,7 @@ def improve_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")] = Path(
         "improved.safetensors"
     ),
+    weights: Annotated[Path | None, typer.Option("--weights", help=_LOADED)] = None,
     scoring: Annotated[list[str] | None, typer.Option("--scoring", help=_SCORES)] = None,
     groups: Annotated[str | None, typer.Option("--groups", help=_GROUPS)] = None,
     task: Annotated[str, typer.Option("--task", help=_TASKS)] = "auto",
@@ -51,7 +53,8 @@ def improve_command(
     """
     if output.suffix != ".safetensors":
         raise InputError(f"--output must end in .safetensors, for example improved.safetensors; got {output}")
-    options.check_destination(output, inputs=[train, validation], force=force)
+    inputs = [train, validation, *([] if weights is None else [weights])]
+    options.check_destination(output, inputs=inputs, force=force)
     training, held_out = load_arrays(train, "--train"), load_arrays(validation, "--validation")
     data = [samples_of(train, training), samples_of(validation, held_out)]
     if groups is not None and groups not in held_out:
@@ -61,7 +64,7 @@ def improve_command(
     from steep.nn import improve
 
     with aside(network):
-        model = load_network(network)
+        model = load_network(network, weights)
         result = improve(
             model, *(_as_wanted(samples, model) for samples in data), scoring=scoring or None,
             groups=None if groups is None else held_out[groups], task=task, random_state=seed,  # type: ignore[arg-type]
@@ -99,8 +102,8 @@ def samples_of(path: Path, arrays: dict[str, Any]) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def load_network(text: str) -> Any:
-    """The network behind ``module:name``."""
+def load_network(text: str, weights: Path | None) -> Any:
+    """The network behind ``module:name``, with the weights of a file if there is one."""
     model = options.load_target(text)
     wanted = "expected a torch network, or a function without arguments that returns it"
     if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
@@ -110,6 +113,18 @@ def load_network(text: str) -> Any:
             raise InputTypeError(f"{text} cannot be called without arguments ({error}); {wanted}") from error
     if not hasattr(model, "state_dict"):
         raise InputTypeError(f"{text} is a {type(model).__name__}; {wanted}")
+    if weights is None:
+        return model
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    try:
+        load_model(model, weights)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise InputError(
+            f"--weights {weights} does not fit {text} ({one_line(error)[:300]}); expected its own state_dict as "
+            ".safetensors; save it with safetensors.torch.save_model"
+        ) from error
     return model
 
 

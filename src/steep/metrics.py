@@ -1,7 +1,7 @@
 """Errors, intervals of means, and scorers by name: scikit-learn's and the worst-case ones; many models at once.
 
 scikit-learn checks its arguments again at every call, which makes a search three times as long: :func:`quick_scores`
-computes accuracy, R² and the mean squared error of all models together.
+computes accuracy and the errors of numbers for all models together.
 """
 
 from __future__ import annotations
@@ -174,14 +174,37 @@ def quick_scores(
         function, sign = found
     if function is metrics.accuracy_score:
         return sign * _mean((predicted == target).astype(np.float64), weight)
-    if is_classifier or function not in (metrics.r2_score, metrics.mean_squared_error):
+    if is_classifier or function not in _OF_ERRORS:
         return None
-    squares = _mean((predicted - target) ** 2, weight)
-    if function is metrics.mean_squared_error:
-        return sign * squares
-    spread = _mean((target - _mean(target, weight)) ** 2, weight)
-    return None if len(target) < 2 or spread == 0 else sign * (1 - squares / spread)
+    scores = _OF_ERRORS[function](predicted - target, target, weight)
+    return None if scores is None else sign * np.asarray(scores)
 
 
 def _mean(values: FloatArray, weight: FloatArray | None) -> FloatArray:
     return np.asarray(values.mean(axis=-1) if weight is None else values @ weight / weight.sum())
+
+
+def _r2(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    spread = _mean((target - _mean(target, weight)) ** 2, weight)
+    return None if len(target) < 2 or spread == 0 else np.asarray(1 - _mean(errors**2, weight) / spread)
+
+
+def _largest(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+    return np.asarray(np.abs(errors)[:, slice(None) if weight is None else weight > 0].max(axis=1))
+
+
+def _worst_decile(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    tenth = max(1, round(len(target) / 10))
+    return None if weight is not None else np.asarray(np.sort(np.abs(errors), axis=1)[:, -tenth:].mean(axis=1))
+
+
+# Scores as functions of errors, targets and weights.
+_OF_ERRORS: dict[Callable[..., Any], Callable[[FloatArray, Any, FloatArray | None], FloatArray | None]] = {
+    metrics.r2_score: _r2,
+    metrics.mean_squared_error: lambda errors, _, weight: _mean(errors**2, weight),
+    metrics.root_mean_squared_error: lambda errors, _, weight: np.sqrt(_mean(errors**2, weight)),
+    metrics.mean_absolute_error: lambda errors, _, weight: _mean(np.abs(errors), weight),
+    metrics.max_error: _largest,
+    linf_error: _largest,
+    worst_decile_error: _worst_decile,
+}

@@ -10,7 +10,7 @@ from reproduction.jobs import Scale
 from reproduction.metrics import Summary, gain_per_model, summarize
 from reproduction.verdicts import NOT_RUN, Claim, Kind, interval_of
 from steep._validation import FloatArray
-from steep.metrics import Interval, mean_interval, without_rounding
+from steep.metrics import Interval, mean_interval
 
 Drawing = Any  # a figure of matplotlib, which is loaded only to draw
 
@@ -67,8 +67,8 @@ class Lines:
     ) -> Interval | None:
         """Paired gain of an arm over the control, larger is better; None with fewer than two pairs."""
         first, second = self.paired(experiment, control, arm, name)
-        gains = without_rounding((first - second) if is_error else (second - first), first)
-        return interval_of(gains, kind)
+        gains, largest = (first - second) if is_error else (second - first), np.abs([first, second]).max(initial=0.0)
+        return interval_of(np.where(np.abs(gains) < 1e-12 * largest, 0.0, gains), kind)  # rounding is no gain
 
     def gains_per_model(self, experiment: str, control: str, arm: str, name: str = "best") -> FloatArray:
         """The paper's gain: the best head of each network, on the test set, minus the network itself."""

@@ -1,7 +1,6 @@
 """Calling the user's function: once for all points or point by point, its arguments and answers checked.
 
-A function is given a copy of the points, never the arrays steep itself works with: what it does to them
-stays with it.
+A function is given a copy of the points, never the arrays steep itself works with: what it does to them stays with it.
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ and the 95 % quantile of the largest |t|, which holds for all candidates at once
 
 n_test/n_train is 0 for held-out samples and seeds, which are independent.
 
-**The best of many looks better than it is**, because it was the largest and because it is only reported if it is
-significant. So the rule is applied to simulated scores, in which every candidate has its observed gain as its true one
-and only the noise is new (the differences from the mean, with random signs, as wide as the interval's error):
+**The best of many looks better than it is.** So the rule is applied to simulated scores, in which every candidate has
+its observed gain as its true one and only the noise is new (the differences from the mean, with random signs):
 
     g*_c = gain_c + noise_c        overshoot = mean of noise_c over the simulations, c the candidate chosen in each
 

@@ -1,8 +1,7 @@
 """The errors of steep, and warnings that point at the user's own line.
 
-Every error is a :class:`SteepError` and also the builtin error a caller would expect, so both
-``except steep.SteepError`` and ``except ValueError`` work. Every message says what was got, what is
-needed and what to do.
+Every error is a :class:`SteepError` and also the builtin error a caller would expect, so both ``except
+steep.SteepError`` and ``except ValueError`` work. Every message says what was got, what is needed and what to do.
 """
 
 from __future__ import annotations

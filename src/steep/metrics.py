@@ -139,15 +139,6 @@ def paired_interval(baseline: Any, new: Any) -> Interval:
     return mean_interval(check_vector(new, name="new", n_samples=len(first)) - first, name="baseline")
 
 
-def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
-    """Gains with those at zero that are nothing but rounding of sums: of the scores gained upon, or of larger gains."""
-    values = np.asarray(gains, dtype=np.float64)
-    largest = float(np.nanmax(np.abs(values), initial=0.0))
-    if scores is not None:
-        largest = max(largest, float(np.nanmax(np.abs(np.asarray(scores, dtype=np.float64)), initial=0.0)))
-    return np.where(np.abs(values) < 1e-12 * largest, 0.0, values)
-
-
 def difference(y_true: Any, y_pred: Any) -> FloatArray:
     """y − ŷ, ``(n_samples, n_outputs)``, of arrays of one shape."""
     true, predicted = check_numbers(y_true, name="y_true"), check_numbers(y_pred, name="y_pred")
@@ -193,11 +184,6 @@ def _largest(errors: FloatArray, target: FloatArray, weight: FloatArray | None) 
     return np.asarray(np.abs(errors)[:, slice(None) if weight is None else weight > 0].max(axis=1))
 
 
-def _worst_decile(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray | None:
-    tenth = max(1, round(len(target) / 10))
-    return None if weight is not None else np.asarray(np.sort(np.abs(errors), axis=1)[:, -tenth:].mean(axis=1))
-
-
 # Scores as functions of errors, targets and weights.
 _OF_ERRORS: dict[Callable[..., Any], Callable[[FloatArray, Any, FloatArray | None], FloatArray | None]] = {
     metrics.r2_score: _r2,
@@ -206,5 +192,4 @@ _OF_ERRORS: dict[Callable[..., Any], Callable[[FloatArray, Any, FloatArray | Non
     metrics.mean_absolute_error: lambda errors, _, weight: _mean(np.abs(errors), weight),
     metrics.max_error: _largest,
     linf_error: _largest,
-    worst_decile_error: _worst_decile,
 }

@@ -66,10 +66,9 @@ def test_failures_that_differ_in_numbers_alone_are_shown_together(store, capsys)
     failures = told(capsys)
     assert failures["given_up"] == failures["attempts"] == len(failures["failures"]) > 1
     assert all("Traceback" in failure["traceback"] for failure in failures["failures"])
-    assert campaign("failures", store, "--traceback", "-o", "failures.csv") == 0
+    assert campaign("failures", store, "--traceback") == 0
     text = capsys.readouterr().out
     assert text.count("diverged at") == 3  # once in the table, twice in the traceback shown
-    assert len(pd.read_csv("failures.csv")) == failures["attempts"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
@@ -84,11 +83,10 @@ def test_runs_are_exported(store, capsys, suffix):
 
 
 def test_existing_files_are_replaced_only_by_force(store, capsys):
-    for command in (["export", "-o", "kept.csv"], ["failures", "-o", "kept.csv"]):
-        (store.parent / command[-1]).write_text("kept")
-        assert campaign(command[0], store, *command[1:]) == 2
-        assert "exists already" in capsys.readouterr().err
-        assert (store.parent / command[-1]).read_text() == "kept"
+    (store.parent / "kept.csv").write_text("kept")
+    assert campaign("export", store, "-o", "kept.csv") == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (store.parent / "kept.csv").read_text() == "kept"
     assert campaign("export", store, "-o", store) == 2
     assert campaign("export", store, "-o", "kept.csv", "--force") == 0
 

@@ -10,8 +10,7 @@ weights v and w that fit the labels best in the mean absolute error:
     r_i  = e_i / (u_i + s_i/2),                                       s_i the standard deviation of p^1, p^2 and m
 
 The models are then fitted again without the twentieth of the samples whose r is largest, m leaves them out too, and
-the root of the product of both r is the margin. Wrong numbers that a model was fitted to speak for each other; few
-enough are left out that right ones are not missed. All figures were settled on development tables.
+the root of the product of both r is the margin. All figures were settled on development tables.
 """
 
 from __future__ import annotations

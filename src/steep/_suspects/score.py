@@ -15,9 +15,8 @@ margins against the own label in z and in t together are
 
     r_i  = h √max_{c≠ỹ} z_ic − √z_iỹ + h (√max_{c≠ỹ} t_ic − √t_iỹ)/2
 
-The root stands between the probabilities themselves, which are best for few classes and errors near the border, and
-their logarithms, best for many classes and errors anywhere. h is 1 until 43 % of the labels are contradicted (the most
-probable class is another), and 0 from 47 % on: what a weak model names instead of a label says little.
+h is 1 until 43 % of the labels are contradicted (the most probable class is another), and 0 from 47 % on: what a weak
+model names instead of a label says little.
 
 Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
 their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given

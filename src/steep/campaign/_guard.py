@@ -16,8 +16,7 @@ answer. A move is one rename, so of a task and of a campaign that takes the run 
 (``scancel``, the walltime, a preemption) a task begins no other run; an answer that comes within the grace period is
 kept, and a run without an answer stays in ``running``: it was preempted, and did not fail.
 
-Only the standard library is imported, and not steep: a guard starts in a few hundredths of a second, has
-no threads, and may fork.
+Only the standard library is imported, not steep: a guard starts quickly, has no threads, and may fork.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@
     failures   one row per attempt that failed, with its traceback
     events     one row per change of what was recorded before: corrections, wider bounds, more outputs, …
 
-A run counts once its transaction is committed: write-ahead log, ``synchronous=FULL``, so neither a
-killed process nor a power cut takes back what was recorded. Nothing is ever unpickled. All SQL of the
-package is in this file and, as far as it makes the tables, in schema.py.
+A run counts once its transaction is committed (write-ahead log, ``synchronous=FULL``): neither a killed process nor a
+power cut takes it back. All SQL of the package is in this file and, as far as it makes the tables, in schema.py.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 What is written first is what other groups need to meet its cells (points, centres, radii) and what the group itself
 goes on with (lists of neighbours so far). Positions count the points of all groups, cell by cell.
 
-Then cells of other groups are read in blocks that fit in memory.
-Neighbours so far stay with the group's own points; a cell of another group answers and is let go. So a product of
-two cells of different groups is made twice, once for each group, and nothing is merged or waited for: every group
-is one task that depends on files alone.
+Then cells of other groups are read in blocks that fit in memory. A cell of another group answers and is let go: every
+group is one task that depends on files alone.
 
 Positions below ``n_own`` are the group's own points. Those of a block follow, and once the block is done a point p of
 all points is called −1 − p.

@@ -1,8 +1,7 @@
 """Measures of labels beyond the paper's: what local label variance mixes, taken apart, and how wrong a model is.
 
-Label variance around x_i (Eq. Dhat2) is high where f is steep, where labels are noisy, and where
-single labels are wrong. With S the k nearest neighbours of x_i, itself among them, and y one-hot for
-classes:
+Label variance around x_i (Eq. Dhat2) is high where f is steep, where labels are noisy, and where single labels are
+wrong. With S the k nearest neighbours of x_i, itself among them, and y one-hot for classes:
 
     contradiction   ‖y_i − mean of y over S without x_i‖², the leave-one-out error: is *this* label odd?
     disagreement    for classes the share of S without x_i whose label is another; for numbers the contradiction
@@ -17,12 +16,8 @@ short. With f̂ the probabilities, or numbers, of a model fitted without the sam
     border    1/k Σ_{j∈S} (1 − |m_j|)²,     m_j = f̂_y(x_j) − max_{c≠y} f̂_c(x_j), the margin of the own class
     doubt     1 − f̂_y(x_i), of the sample alone: what AFR (Qiu et al. 2023) and JTT (Liu et al. 2021) follow
 
-In a trained network, doubt is that of its own head: a group it fails is among what it doubts.
-
-k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares fit
-towards the median (weights 1/|error| give least absolute errors); heavy ones lean it towards the smallest worst
-error. Heavy weights on the border make a classifier care about the side of the border a sample is on, which is
-what accuracy counts, more than about the probability far from it.
+k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares fit towards the
+median, heavy ones towards the smallest worst error; heavy ones on the border serve accuracy.
 """
 
 from __future__ import annotations

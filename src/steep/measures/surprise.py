@@ -5,8 +5,7 @@
     v_i = |e_i| · σ_i           σ_i² the variance of the nearest labels (Eq. Dhat2)
 
 The error sees curvature where the spread sees slope: a plane has spread and no error, a kink has both.
-Their product is a variance like the other measures, so ``temper=½`` takes its root. An interpolant of
-the whole design would say nearly the same at n³ the cost.
+Their product is a variance like the other measures.
 
 Other points that nearly coincide (closer than about 1e-5 of the way to the farthest one) count as one: the slope
 between their labels would say more about the rounding of the labels than about f.

@@ -2,8 +2,7 @@
 
     1/(k−1) Σ_{x_j ∈ S_k(x_i)} (f(x_j) − mean of f on S_k(x_i))²
 
-k is ``n_neighbors``; S_k(x_i) holds the k nearest neighbours of x_i, itself among them. Outputs are summed,
-a class stands for its one-hot column.
+k is ``n_neighbors``; S_k(x_i) holds the k nearest neighbours of x_i, itself among them. A class is its one-hot column.
 
 Where f can be evaluated, it varies around x by
 

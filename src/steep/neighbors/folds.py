@@ -9,8 +9,7 @@ graph is exact, and no weight depends on a row outside the fold.
 
     D'_ij² = Σ_c (x_ic − x_jc)² / s'_c²
 
-of all listed pairs are one product of the 1/s'² with a table of squares that all folds share. As in the neighbour
-engines, distances that agree in the digits of float32 count as equal and are sorted by row.
+of all listed pairs are one product of the 1/s'² with a table of squares that all folds share.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ float64, decide the rest. With p binary digits and d features a score is off by 
 δ(|x| + |y|)², δ = (d + 8)·2⁻ᵖ. Let a list hold the best scores of point x, the worst of them t,
 and let y be a point that is not on it. Then |x − y|²/2 ≥ t − δ(|x| + |y|)², which says little when y is far
 from the centre; but then y is far from x as well, |x − y| ≥ |y| − |x|. If both bounds meet, at
-|y| = |x| + s with s²/2 = t − δ(2|x| + s)², is the least that |x − y| can be. So what proves a list is near it,
-and an outlier costs the others nothing.
+|y| = |x| + s with s²/2 = t − δ(2|x| + s)², is the least that |x − y| can be.
 """
 
 from __future__ import annotations

@@ -13,15 +13,12 @@ of a (:meth:`steep.evidence.Evidence.stated`). The original head is also kept if
 is wider than the range of the score, or the gain rests on so few samples n that equal heads would often differ by as
 many, which they do with probability 2^(1 − n).
 
-The mean of two heads lies between one that follows a shortcut and one that turned against it: it is tried for the
-accuracies of groups and classes. For scores that hang on few samples, such as F1 of a rare class, it is the mean of the
-ten best heads, which varies less than the best one:
+The mean of two heads is tried for the accuracies of groups and classes. For scores that hang on few samples, such as
+F1 of a rare class, it is the mean of the ten best heads, which varies less than the best one:
 
     W = s̄ mean_a W_a/s_a,      s = ‖W‖,  s̄ their geometric mean,      and b in the same way
 
-Only differences between the outputs of a softmax count, so the mean over the classes is first subtracted from W and b.
-A layer is put behind a head to decide better. Layers never see the labels they are chosen by, so they are candidates
-like any other:
+The mean over the classes is first subtracted from W and b. A layer behind a head is a candidate like any other:
 
     threshold     two classes: the share r of the samples is called positive, for r around that of the training labels
     prior^τ       more classes: z_c − τ log π_c, π_c the share of class c among the training labels (Menon et al. 2021)

@@ -13,11 +13,9 @@ Three answers, by the rule of :mod:`steep.evidence`:
     placed runs cost      RMSE, with either surrogate, from five inputs on with both: the next runs are even
     not clear             in part
 
-With three and more inputs some runs are placed and the others continue the Sobol sequence, whose projections no filling
-equals: without placed runs the design *is* Sobol's. From five on, one surrogate alone is wrong too often, networks lose
-where more than half are placed, and in every second plan, which follows doubt, half of the density is even. With one
-and two a Sobol sequence that ignores the placed runs leaves gaps; there all runs fill one density, part of it even, and
-what is compared is a part of the runs drawn as they lie with one drawn evenly over the domain.
+With three and more inputs some runs are placed and the others continue the Sobol sequence: without placed runs the
+design *is* Sobol's. With one and two a Sobol sequence that ignores the placed runs leaves gaps; there all runs fill one
+density, part of it even, and a part of the runs drawn as they lie is compared with one drawn evenly over the domain.
 """
 
 from __future__ import annotations

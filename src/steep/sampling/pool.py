@@ -5,19 +5,15 @@ however unevenly the others lie. If runs fail, fewer are wanted:
 
     trust(c) = min(share of the runs nearest to c that worked, min_j 1 / (1 + m_j(c)))²
 
-m_j is the number of failed runs that are nearer to c along axis j than any run that worked. The share finds regions of
-any shape; m_j finds a face, a range of one input or a category where nothing works, whose runs lie far from each other
-along the other inputs. A little is left everywhere, so that boundaries are explored further.
+m_j is the number of failed runs that are nearer to c along axis j than any run that worked: it finds a face, a range of
+one input or a category where nothing works. A little is left everywhere, so that boundaries are explored further.
 
 Greedy fill takes, one by one, the candidate where the density is least covered:
 
     score(c) = w(c) · δ(c)^q        w the wanted density, δ the distance to the nearest point there
 
-With q = d, w δ^d is the mass of the ball around c that holds no point yet: taking the largest first
-fills the density evenly instead of drawing from it.
-
-No draw takes a candidate twice. :func:`steep.sampling.process.fill_doubt` uses the deviation of a Gaussian process in
-place of the distance: it is largest at faces and corners, where surrogates err most.
+With q = d, w δ^d is the mass of the ball around c that holds no point yet: taking the largest first fills the density
+evenly. :func:`steep.sampling.process.fill_doubt` has the deviation of a Gaussian process in place of the distance.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@
     log L = −½ Σ_o n log ŝ²_o / n_outputs − ½ log det K,  ŝ²_o = yᵀK⁻¹y / n, one variance for each output
     σ²(x) = k(x, x) − k(x, X) K⁻¹ k(X, x)    its doubt
 
-Two uses. Quick surrogates, by which :mod:`steep.sampling.hedge` compares runs, stand for what people train on a design:
-"rough" (Matérn 3/2) for interpolation and rough processes, "smooth" (Gaussian) for processes that assume the same
-smoothness everywhere, which lose most where runs are uneven. A process of Matérn 5/2 places runs and gives the length
-scales of the axes: an axis along which the function is linear has a slope and needs few runs, so its length is long.
+Quick surrogates, by which :mod:`steep.sampling.hedge` compares runs, stand for what people train on a design: "rough"
+(Matérn 3/2) and "smooth" (Gaussian). A process of Matérn 5/2 places runs and gives the length scales of the axes.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ so that, with Z_i = e_i² / p(x_i), whose mean is that of e² over the domain, t
 
 The last is an interval for the mean of numbers that are at most B: a Bayesian bootstrap with one more run, which has
 the largest possible Z. B is the largest seen at any run, check runs and those of cross-validation together: a larger
-one, in a part of the domain that no run came near, is not covered; ``share_unseen`` says how large a part can have
-errors above those of the check runs. At fronts B is several times smaller with p than with even draws.
+one is not covered; ``share_unseen`` says in how large a part of the domain errors can exceed those of the check runs.
 
 Each further look at the same check runs costs: look k has α_k = α / (k (k + 1)), which sum to α.
 """

@@ -1,10 +1,9 @@
 """How any estimator is fitted with weights, what is passed on once it is fitted, and its cross-fitted predictions.
 
-Measures that ask a model need predictions for samples it has not seen.
-The samples are dealt into five parts; each part is predicted by a fit on the other four, with equal
-weights or the caller's own. An error on samples a model was fitted to would flatter it: a model that
-memorises its labels has none. Samples of one group go to the same part, so that none is predicted by a fit
-that saw its group.
+Measures that ask a model need predictions for samples it has not seen. The samples are dealt into five parts; each part
+is predicted by a fit on the other four, with equal weights or the caller's own. An error on samples a model was fitted
+to would flatter it: a model that memorises its labels has none. Samples of one group go to the same part, so that none
+is predicted by a fit that saw its group.
 """
 
 from __future__ import annotations

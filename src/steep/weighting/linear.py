@@ -1,11 +1,9 @@
 """Linear models that a search solves for all its weightings at once, instead of fitting them one by one.
 
 Taken are scikit-learn's own ``Ridge`` (solved directly) and ``LogisticRegression`` (lbfgs, l2 penalty), alone or at
-the end of a pipeline, whose other steps never see the weights and so are fitted once a training set. The answer is that
-of the estimator fitted to convergence; lbfgs stops earlier at its default ``tol``, by up to some hundredths of
-the largest coefficient. So the estimator itself is fitted once on all rows: where that fit disagrees with ours by more
-than a hundredth of probability on average, or ran out of iterations, as for any other estimator or setting, nothing is
-solved here and every candidate is fitted.
+the end of a pipeline, whose other steps never see the weights and so are fitted once a training set. The estimator
+itself is fitted once on all rows: where that fit disagrees with ours or ran out of iterations, as for any other
+estimator or setting, nothing is solved here and every candidate is fitted.
 """
 
 from __future__ import annotations
@@ -128,8 +126,7 @@ class Linear:
         """Coefficients, intercept last, of every row of ``weights``, ``(n_problems, n_outputs, n_features + 1)``.
 
         None where no solution is found: a class without weight, columns other than the start's, or numbers of such
-        different sizes that the equations are singular.
-        ``near`` are solutions to begin with instead of the start.
+        different sizes that the equations are singular. ``near`` are solutions to begin with instead of the start.
         """
         if self.classes is None:
             try:

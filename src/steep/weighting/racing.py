@@ -11,9 +11,8 @@ weights are kept and the search ends. Ratios of the same measure, k and directio
 folds. Equal weights are never dropped, other controls only if they are behind. Linear models are solved for all
 weightings of a fold at once: there all are tried, and after three tenths of the folds those with t ≤ −½ are dropped.
 
-**The correction for many candidates stays.** The bound that a candidate must exceed is that of the largest t of *all*
-candidates tried, those dropped included (:func:`steep.evidence.weigh_evidence`); ``python benchmarks/evidence.py null``
-counts how often equal weights are given up where nothing differs, with and without racing.
+The bound that a candidate must exceed is that of the largest t of *all* candidates tried, those dropped included
+(:func:`steep.evidence.weigh_evidence`).
 """
 
 from __future__ import annotations
@@ -78,16 +77,7 @@ def race(
 
 
 def coarse(candidates: Sequence[WeightingCandidate]) -> list[int]:
-    """The controls, and of every measure and k so few ratios that there are about ten weightings.
-
-    Examples
-    --------
-    >>> from steep.measures import MEASURES
-    >>> ratios = (0.01, 0.03, 0.1, 0.3, 3, 10, 40, 100)
-    >>> grid = [WeightingCandidate(MEASURES["misfit"], k, r) for k in (1, 5) for r in ratios]
-    >>> [grid[i].weight_ratio for i in coarse(grid)[:6]]
-    [0.03, 0.1, 0.3, 3, 10, 40]
-    """
+    """The controls, and of every measure and k so few ratios that there are about ten weightings."""
     sides: dict[object, list[int]] = {}
     for number, candidate in enumerate(candidates):
         if candidate.control is None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Characters of a message, and kinds of failure, that are shown.
 _LENGTH, _SHOWN = 200, 20
 _FOLLOW = "Follow it until it ends; Ctrl-C ends the watching, not the campaign."
-_ATTEMPTS = "Write every failed attempt to this file: .csv or .parquet."
 _RUNS = "File: .csv, .parquet, .feather or .arrow; default STORE.csv."
 _PAGE = "The page; default STORE.html."
 State = Literal["all", "done", "pending", "failed"]
@@ -36,10 +35,9 @@ def status_command(
     interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
     as_json: options.Json = False,
 ) -> None:
-    """Show runs done, running and failed, the rate and the time left.
+    """Show runs done, running and failed, the rate and the time left; nothing is written.
 
-    Nothing is written: look as often as you like. --watch ends when the campaign has finished or no process
-    runs it any more; with --json it prints one object a line.
+    --watch ends when the campaign has finished or no process runs it any more; with --json it prints one object a line.
     """
     settings = settings_of(store)
     with read_campaign(store, warns=False) as campaign:
@@ -88,24 +86,16 @@ def _state(status: Status) -> str:
 def failures_command(
     store: Store = DEFAULT,
     traceback: Annotated[bool, typer.Option("--traceback", help="Show the last one's traceback as well.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help=_ATTEMPTS)] = None,
-    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """List the attempts that failed: how often, where, and why."""
-    options.check_destination(output, options.FRAMES, force=force)
+    """List the attempts that failed: how often, where, and why; with --json each of them."""
     with read_campaign(store) as campaign:
         frame, inputs, given_up = campaign.failures(), list(campaign.box.names), campaign.n_failed
-    if output is not None:
-        from steep.cli.tables import write_frame
-
-        write_frame(output, frame)
-    records = frame.to_dict("records")
-    figures = {"attempts": len(frame), "given_up": given_up, "output": output, "failures": records}
-    finish(figures, _lines(frame, inputs, given_up, output, traceback=traceback), as_json=as_json)
+    figures = {"attempts": len(frame), "given_up": given_up, "failures": frame.to_dict("records")}
+    finish(figures, _lines(frame, inputs, given_up, traceback=traceback), as_json=as_json)
 
 
-def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path | None, *, traceback: bool) -> list[Any]:
+def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, *, traceback: bool) -> list[Any]:
     if not len(frame):
         return ["no run has failed"]
     marks = [name for name in frame.columns if name not in inputs]
@@ -125,7 +115,7 @@ def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path |
     ]
     if traceback and frame[trace].iloc[-1]:
         lines.append(str(frame[trace].iloc[-1]).rstrip())
-    return [*lines, *([f"{output}: all of them"] if output is not None else [])]
+    return lines
 
 
 def export_command(

@@ -2,11 +2,10 @@
 # mypy: allow-untyped-defs
 """The compiled joins of cells: each with itself, which starts the lists, and with those around it, by a sweep.
 
-Let u be the unit vector from the centre of cell A to that of cell B, and t = x·u. Two points q in A
-and m in B are at least t_m − t_q apart, whatever the cells look like. So of all |A|·|B| pairs only
-those with t_m − t_q ≤ reach are looked at, and each product serves both points. With ``reach`` the
-distance of the k-th neighbour nothing is lost; neighbours in high dimension differ little along any
-one direction, so that a fraction of it keeps nearly all.
+Let u be the unit vector from the centre of cell A to that of cell B, and t = x·u. Two points q in A and m in B are at
+least t_m − t_q apart, whatever the cells look like. So of all |A|·|B| pairs only those with t_m − t_q ≤ reach are
+looked at, and each product serves both points. With ``reach`` the distance of the k-th neighbour nothing is lost;
+neighbours in high dimension differ little along any one direction, so that a fraction of it keeps nearly all.
 
 Points are stored in float32 less the float64 centre of their cell, and two cells meet in coordinates
 about a point between them: digits are lost to the size of the cells, not to that of the data.

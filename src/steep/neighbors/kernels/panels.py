@@ -13,9 +13,8 @@ few rows with the points of panels, never leaves the processor, and says at once
 
     a = x·y − half_y,   score = |x − y|²/2 = half_x − a,   hit when a > min(half_x − top_x, half_x − top_y),
 
-that is when the score is below the worst either point has kept so far. Nearly all pairs are ruled out
-there, 16 at a time, without a product being written to memory and read again. The bits and products of a tile with
-hits are then looked at one by one.
+that is when the score is below the worst either point has kept so far. Nearly all pairs are ruled out there, 16 at a
+time, without a product being written to memory. Tiles with hits are then looked at one by one.
 """
 
 from __future__ import annotations

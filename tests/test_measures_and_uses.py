@@ -74,7 +74,7 @@ def use_improve(measure):
 
     search = nn.HeadSearch(measure=measure, n_neighbors=(8,), weight_ratio=(5.0,), l2=(1e-3,))
     result = nn.improve(network, (inputs[:40], classes[:40]), (inputs[40:], classes[40:]), search=search)
-    return result.variation
+    return result.weights
 
 
 # What each use can give a measure.

@@ -291,7 +291,7 @@ class Score:
         """The score behind a name of scikit-learn's or of ours."""
         if name in _TITLES:
             return _TITLES[name]
-        title = name.removeprefix("neg_").replace("_", " ")
+        title = f"{name[3:]} F1" if name.startswith("f1_") else name.removeprefix("neg_").replace("_", " ")
         if name.startswith(_IN_POINTS):
             return cls(title, **_POINTS)
         if name.startswith("neg_"):
@@ -341,7 +341,6 @@ _TITLES = {
     "roc_auc": Score("ROC AUC", **_POINTS),
     "f1": Score("F1", **_POINTS),
     "f2": Score("F2", **_POINTS),
-    "f1_macro": Score("macro F1", **_POINTS),
     "neg_mean_squared_error": Score("the mean squared error", **_ERROR),
     "neg_log_loss": Score("the log loss", **_ERROR),
     "worst_decile": Score("the error of the worst tenth", **_ERROR),

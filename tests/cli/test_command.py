@@ -182,7 +182,7 @@ def test_a_function_that_exits_is_reported(here, capsys, call, says):
 def test_a_network_that_exits_is_reported(here, capsys):
     np.savez("train.npz", X=np.zeros((4, 2)), y=[0, 1, 0, 1])
     (here / "leaving.py").write_text("import sys\ndef network():\n    sys.exit(1)\n")
-    assert main(["improve", "leaving:network", "--train", "train.npz"]) == 2
+    assert main(["improve", "leaving:network", "--train", "train.npz", "--validation", "train.npz"]) == 2
     assert "leaving:network called sys.exit(1)" in capsys.readouterr().err
 
 

@@ -5,6 +5,7 @@ from sklearn.linear_model import Ridge
 
 from steep.exceptions import InputError
 from steep.metrics import linf_error, mean_interval, paired_interval, resolve_scorers, worst_decile_error
+from steep.weighting import VarianceWeightedCV
 
 RNG = np.random.default_rng(0)
 
@@ -70,3 +71,9 @@ def test_scorers_are_found_by_name_and_worst_cases_are_errors():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_accuracy_of_predicted_numbers_is_rejected_as_by_scikit_learn():
+    X = np.random.default_rng(0).random((60, 2))
+    with pytest.raises(ValueError, match="continuous"):
+        VarianceWeightedCV(Ridge(), scoring="accuracy", random_state=0).fit(X, X.sum(axis=1))

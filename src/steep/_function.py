@@ -108,7 +108,7 @@ def check_signature(function: Callable[..., Any], style: str, names: tuple[str, 
         given = ", ".join(f"{name}=…" for name in names) if style == "keywords" else f"one {style}"
         raise InputError(
             f"function takes {signature} and is given {given} ({error}); rename its arguments or the "
-            "inputs of the bounds, or choose pass_as= 'keywords', 'array' or 'mapping'"
+            "inputs of the bounds, or in Python pass pass_as='keywords', 'array' or 'mapping'"
         ) from error
 
 

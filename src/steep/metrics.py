@@ -163,7 +163,7 @@ def quick_scores(
         if found is None:
             return None
         function, sign = found
-    if function is metrics.accuracy_score:
+    if is_classifier and function is metrics.accuracy_score:
         return sign * _mean((predicted == target).astype(np.float64), weight)
     if is_classifier or function not in _OF_ERRORS:
         return None

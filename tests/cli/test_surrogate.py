@@ -38,6 +38,13 @@ def test_the_model_is_that_of_the_library(table, here, capsys):
     np.testing.assert_allclose(found[["u", "u_half_width"]].to_numpy(), [[value[0], half[0]]], rtol=1e-9)
 
 
+def test_predictions_without_enough_check_runs_leave_no_model(table, here, capsys):
+    table.head(20).to_csv("few.csv", index=False)
+    assert main(["surrogate", "few.csv", "--bounds", BOUNDS, "--predict", "runs.csv"]) == 2
+    assert "make more runs" in capsys.readouterr().err
+    assert not (here / "model.steep").exists()
+
+
 def test_only_finished_runs_of_a_campaign_count_and_check_runs_certify(table, here, capsys):
     table["state"], table["origin"] = "done", "design"
     table.loc[:24, "origin"] = "check"

@@ -199,7 +199,7 @@ def test_the_kinds_of_columns_and_the_gaps_are_stated(tmp_path, messy, capsys):
     options = ["--target", "kind", "-m", "10", "-o", tmp_path / "w.npy", "--force"]
     assert weight(tmp_path / "t.csv", *options) == 0
     out = capsys.readouterr().out
-    assert "6 columns, 3 of numbers, 2 of categories ('colour', 'flag'), 1 of dates ('day'); 5 missing values" in out
+    assert "6 columns, 3 of numbers, 2 of categories ('colour', 'flag'), 1 of dates ('day'); missing values (5)" in out
     assert weight(tmp_path / "t.csv", *options, "--json") == 0
     assert json.loads(capsys.readouterr().out)["missing"] == {"size": 3, "colour": 2}
 
@@ -219,7 +219,7 @@ def test_equal_weights_that_win_are_written_and_the_model_that_decided_is_named(
     assert weight(line, "--target", "y", "-k", "5", "--report", page) == 0
     out, said = (
         capsys.readouterr().out,
-        "Decided with ridge regression (--model linear). The weights are for this model",
+        "Decided with ridge regression (--model linear). Another model may need other weights",
     )
     assert "\nEqual weights are kept" in out
     assert said in out

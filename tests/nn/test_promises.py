@@ -305,7 +305,7 @@ def test_probabilities_that_became_worse_are_named():
     result = improve(network, *data, search=replace(FEW["search"], l2=(1e-6,)))
     assert result.chosen.kind != "original"
     assert re.search(
-        r"The log loss rises from [\d.]+ to [\d.]+: its probabilities are less reliable; outputs divided by",
+        r"The log loss rises from [\d.]+ to [\d.]+: its probabilities are less reliable; dividing the outputs by",
         described(result),
     )
     by_log_loss = improve(network, *data, scoring="neg_log_loss", **FEW)

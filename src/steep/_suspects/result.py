@@ -115,8 +115,8 @@ class Suspects:
             first = f"Least sure is row {row}, labelled {own}, but no other label is expected there."
         sentence = (
             f"{first} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "
-            f"({found.mean / n:.1%}; limits {found.low:,.0f} and {found.high:,.0f}), which can be several times too "
-            "low or too high: check rows from the top down and stop where they are right."
+            f"({100 * found.mean / n:.1f} %; limits {found.low:,.0f} and {found.high:,.0f}), which can be several "
+            "times too low or too high: check rows from the top down and stop where they are right."
         )
         if found.high - found.low > _WIDE * n:
             sentence += " These data cannot show how many are wrong: many labels cannot be predicted well."

@@ -35,7 +35,7 @@ def design_command(
 ) -> None:
     """Choose where to run a function: a start, then points where it varies.
 
-    The function is called as it is written: with an array of all points of a round, or once a point with its
+    The function is called as it is written: with an array of all points of a round, or once per point with its
     inputs by name. The file holds inputs, outputs, the variation where it was measured, which points belong
     to the start, and which are even: these stand for the whole domain, the others were placed.
     """

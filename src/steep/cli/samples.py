@@ -66,7 +66,7 @@ class LabelledTable:
         for kind in ("categories", "dates"):
             parts += [f"{len(names)} of {kind} ({listed(names)})" for names in (figures[kind],) if names]
         n_missing = sum(figures["missing"].values())
-        filled = f"; {n_missing:,} missing values count as the median or the most frequent value" if n_missing else ""
+        filled = f"; missing values ({n_missing:,}) count as the median or the most frequent value" if n_missing else ""
         if sizes := figures["classes"]:
             shown = ", ".join(f"{name} {n:,}" for name, n in list(sizes.items())[:_SHOWN])
             read_as = f"{len(sizes)} classes ({shown}{', …' if len(sizes) > _SHOWN else ''})"

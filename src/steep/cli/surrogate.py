@@ -65,7 +65,6 @@ def surrogate_command(
     stage(f"fitting {len(frame):,} runs", len(frame))
     model = Surrogate(box, random_state=seed)
     model.fit(frame[list(box.names)], frame[names], check=check if check is not None and check.any() else None)
-    model.save(output)
     lines = []
     if at is not None:
         new = open_table(at, decimal=decimal).frame(box.names)
@@ -75,6 +74,7 @@ def surrogate_command(
             new[f"{name}_half_width"] = halves.reshape(len(new), -1)[:, j]
         write_frame(predictions, new)
         lines = [f"{predictions}: {len(new):,} predictions with 90 % intervals"]
+    model.save(output)
     _finish(model, output, {"predictions": predictions if at else None}, lines, as_json=as_json)
 
 

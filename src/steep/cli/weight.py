@@ -176,8 +176,8 @@ def _by_evidence(
         "gain_interval": [interval.low, interval.high], "verdict": str(search.verdict_), "deciding_rows": n_rows,
     }  # fmt: skip
     sentence = (
-        f"{search.verdict_} Decided with {model.name} (--model {option}). The weights are for this model: another "
-        "model may lose by them; choose yours with --model."
+        f"{search.verdict_} Decided with {model.name} (--model {option}). Another model may need other weights: "
+        "choose yours with --model."
     )
     return weights, replace(search.verdict_, sentence=sentence), figures
 

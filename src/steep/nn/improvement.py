@@ -306,8 +306,8 @@ def _calibration(found: ScoredHeads, choice: Choice, calibration: pd.DataFrame |
         return []
     temperature, least = calibration.to_numpy()[1, 2:]
     return [
-        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable; outputs "
-        f"divided by {temperature:.3g} have one of {least:.4g}."
+        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable; dividing "
+        f"the outputs by {temperature:.3g} gives a log loss of {least:.4g}."
     ]
 
 

@@ -210,6 +210,6 @@ def interval_factor(ratios: FloatArray, weights: FloatArray, confidence: float) 
         needed = int(np.ceil(confidence / (1 - confidence)))
         raise InputError(
             f"confidence={confidence:g} needs at least {needed} check runs, the surrogate has {weights.sum():.3g} by "
-            "their weights; lower confidence or make more runs"
+            "their weights; make more runs or lower confidence"
         )
     return float(ratios[order][np.argmax(reached)])

@@ -115,8 +115,8 @@ def test_without_extras_the_command_weighs_parquet(clean, tmp_path):
     "arguments",
     [
         ["weight", "table.csv", "--target", "y", "-m", "5", "--report", "page.html"],
-        ["improve", "model:network", "--train", "train.npz"],
-        ["campaign", "plot", "campaign.db"],
+        ["improve", "model:network", "--train", "train.npz", "--validation", "train.npz"],
+        ["campaign", "page", "campaign.db"],
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -325,3 +325,9 @@ def test_relevance_finds_the_axes_that_matter():
     assert scale.argmax() == 0
     assert np.prod(scale) == pytest.approx(1)
     np.testing.assert_array_equal(axis_relevance(U, np.ones((400, 1))), 1.0)
+
+
+def test_runs_of_a_smooth_function_of_one_input_do_not_pile_up():
+    plan = design(lambda X: np.exp(X[:, 0]), [(0, 1)], 30, random_state=1)
+    gaps = np.diff(np.sort(plan.X[:, 0]))
+    assert (gaps < 1e-3).sum() <= 1  # 25 before the distance decided where all doubt is rounding

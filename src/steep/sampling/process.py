@@ -38,10 +38,8 @@ _MOST, _MOST_SCALED, _STEPS = 256, 200, 25
 _SHORTEST, _LONGEST, _USUAL, _WIDTH = 0.02, 20.0, 0.6, 1.5
 # No axis counts for less than this share of the one that counts most: an axis that looks irrelevant may matter later.
 _LEAST = 0.1
-# Added to the variance of a run, so that runs close to each other do no harm.
-_JITTER = 1e-6
-# The smallest nugget that is found by likelihood.
-_LEAST_NUGGET = 1e-8
+_JITTER = 1e-6  # added to the variance of a run, so that runs close to each other do no harm
+_LEAST_NUGGET = 1e-8  # the smallest that is found by likelihood
 
 
 def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -196,19 +194,22 @@ def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length:
     """Candidates one by one where weight times doubt is largest, given ``known`` points and the length scale."""
     squares, n_known = np.maximum(weights, 0.0) ** 2, len(known)
     rows = np.zeros((n_known + n_samples, len(pool)))  # the factor of all points, known ones first
-    taken = np.empty(n_samples, dtype=np.int64)
+    taken, near = np.empty(n_samples, dtype=np.int64), np.zeros(len(pool))
     with few_threads(rows.size):
         if n_known:
             lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
-            rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
+            rows[:n_known] = matern(known, pool, length)
+            near = rows.max(axis=0)  # correlation with the nearest point: decides where all doubt is rounding
+            rows[:n_known] = solve_triangular(lower, rows[:n_known], lower=True, check_finite=False)
         variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
         for i in range(n_samples):
-            scores = squares * np.maximum(variance, _JITTER)
+            scores = squares * (np.maximum(variance - _JITTER, 0.0) + _JITTER * (1.0 - near))
             scores[taken[:i]] = -1.0
             best = taken[i] = np.argmax(scores)
             done = rows[: n_known + i]
-            gaps = matern(pool[[best]], pool, length)[0] - done[:, best] @ done
-            rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
+            own = matern(pool[[best]], pool, length)[0]
+            near = np.maximum(near, own)
+            rows[n_known + i] = (own - done[:, best] @ done) / np.sqrt(max(variance[best], 0.0) + _JITTER)
             variance -= rows[n_known + i] ** 2
     return taken
 

@@ -51,6 +51,7 @@ def left(folder):
     return list(folder.glob("scratch/steep-dask-*/*"))
 
 
+@pytest.mark.slow
 def test_a_stage_that_failed_is_the_only_one_repeated(files, monkeypatch):
     from steep.dask import lazy
 

@@ -97,6 +97,7 @@ def test_units_do_not_matter_however_large_or_small(length, height):
     np.testing.assert_allclose(surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_noticed_at_any_time():
     """A signal handler runs between two steps; none of them takes more than a seventh of the whole."""
     X = np.random.default_rng(0).random((60_000, 5))
